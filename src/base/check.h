@@ -1,0 +1,23 @@
+// Throwing with a formatted message, and checks for our own bugs. User and file errors throw; QUERN_CHECK aborts with the
+// expression, file and line, because a broken invariant must not be caught and carried on with.
+#pragma once
+#include <fmt/format.h>
+
+#include "quern/error.h"
+
+namespace quern {
+
+template <typename... Args>
+[[noreturn]] void throw_error(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void check_failed(const char* expression, const char* file, int line, const std::string& detail);
+
+}  // namespace quern
+
+/// For invariants of our own code, outside hot loops. QUERN_CHECK(a < b, "a {} b {}", a, b).
+#define QUERN_CHECK(condition, ...)                                                          \
+  do {                                                                                       \
+    if (!(condition)) ::quern::check_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
+  } while (false)

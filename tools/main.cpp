@@ -1,0 +1,55 @@
+// The one binary: a table of subcommands, and the mapping of errors to exit statuses.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "command.h"
+#include "quern/error.h"
+
+namespace {
+
+constexpr quern::cli::AddCommand kCommands[] = {
+    quern::cli::add_inspect,
+    quern::cli::add_tokenize,
+    quern::cli::add_template,
+};
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app{"quern: GGUF language models on a plain CPU, with the KV cache in full view", "quern"};
+  app.set_version_flag("--version", std::string("quern ") + QUERN_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  for (const auto add : kCommands) add(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : int(quern::ErrorKind::kUsage);
+  }
+  // Output that could not be written (a full disk, say) is a failure even when everything before went well.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    fmt::print(stderr, "quern: writing to standard output failed\n");
+    return int(quern::ErrorKind::kRuntime);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const quern::Error& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "quern: {}\n", error.what());
+    return error.exit_status();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "quern: out of memory\n");
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quern: {}\n", error.what());
+    return 1;
+  }
+}
