@@ -1,0 +1,67 @@
+// What is remembered: the K and V rows of one token sequence. Address space for the whole context is reserved once and committed
+// by use, piece by piece; rewinding gives whole pieces back. Only this room knows why a query sees one span or several.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kv/layout.h"
+
+namespace quern {
+
+/// A run of absolute positions [begin, end) that a query sees. `sink`: the query has to be rotated as if it stood at the position
+/// that KvCache::sink_query_position gives (StreamingLLM by rotating the query, arXiv 2309.17453).
+struct KvSpan {
+  size_t begin = 0, end = 0;
+  bool sink = false;
+};
+
+class KvCache {
+ public:
+  /// @throws Error(kRuntime) when the address space cannot be reserved (the size is named).
+  explicit KvCache(KvLayout layout);
+  ~KvCache();
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+
+  const KvLayout& layout() const { return layout_; }
+  size_t n_tokens() const { return n_tokens_; }  ///< positions whose rows are complete
+
+  /// Commits what positions [0, n_tokens) need, before a forward step writes them (cold, may throw kRuntime on lack of memory).
+  void prepare(size_t n_tokens);
+  /// After a step: positions [0, n_tokens) are complete.
+  void advance(size_t n_tokens) { n_tokens_ = n_tokens; }
+  /// Forgets positions ≥ n_tokens and releases whole pieces. Returns false (and changes nothing) where a ring has
+  /// overwritten rows that positions < n_tokens still need: the caller has to start again from 0.
+  bool rewind(size_t n_tokens);
+  /// The smallest n to which rewind(n) succeeds besides 0.
+  size_t oldest_rewind() const;
+
+  std::byte* k_block(size_t layer, size_t piece, size_t head) {
+    const KvLayerLayout& l = layout_.layer(layer);
+    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + head * l.k_block_bytes;
+  }
+  std::byte* v_block(size_t layer, size_t piece, size_t head) {
+    const KvLayerLayout& l = layout_.layer(layer);
+    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + l.geometry.n_kv_heads * l.k_block_bytes + head * l.v_block_bytes;
+  }
+
+  /// The spans that the query at absolute position `position` sees in a layer, ascending, at most kMaxSpans; returns how many.
+  static constexpr size_t kMaxSpans = 2;
+  size_t spans(size_t layer, size_t position, KvSpan* out) const;
+  /// Where a query at `position` stands as seen from the sinks: min(position, sinks + window − 1).
+  size_t sink_query_position(size_t position) const;
+  bool has_sinks() const { return layout_.options().policy.sinks > 0; }
+
+  uint64_t committed_bytes() const { return committed_bytes_; }
+
+ private:
+  KvLayout layout_;
+  std::byte* base_ = nullptr;
+  size_t n_tokens_ = 0;
+  std::vector<size_t> committed_slots_;  ///< per layer: slots [0, n) are committed
+  uint64_t committed_bytes_ = 0;
+};
+
+}  // namespace quern

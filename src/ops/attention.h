@@ -1,0 +1,44 @@
+// Attention over the cache, for any number of sequences at once. Rows are written first and always read back as stored, the
+// chunk's own included; each query walks the spans that the cache gives it, piece by piece, merged in ascending order.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "kernels/kernels.h"
+#include "kv/cache.h"
+#include "parallel/team.h"
+
+namespace quern::ops {
+
+/// One sequence's part of a step: rows [row, row + n_tokens) of the step's buffers stand at positions first_pos….
+struct AttentionSegment {
+  KvCache* cache = nullptr;
+  size_t first_pos = 0;
+  size_t row = 0;
+  size_t n_tokens = 0;
+};
+
+struct AttentionArgs {
+  const kernels::Kernels* kernels = nullptr;
+  std::span<const AttentionSegment> segments;
+  size_t layer = 0;
+  size_t n_heads = 0, n_kv_heads = 0, k_dim = 0, v_dim = 0;
+  const float* q = nullptr;       ///< [n_tokens][n_heads][k_dim], after rope
+  const float* q_sink = nullptr;  ///< the same rotated at KvCache::sink_query_position; null without sinks
+  float* k = nullptr;             ///< [n_tokens][n_kv_heads][k_dim], after rope; may be overwritten (Hadamard)
+  float* v = nullptr;             ///< [n_tokens][n_kv_heads][v_dim]; may be overwritten
+  const float* sinks = nullptr;   ///< [n_heads] learned sink logits (gpt-oss), or null
+  float scale = 1.0f;
+  float softcap = 0.0f;
+  float* out = nullptr;           ///< [n_tokens][n_heads][v_dim]
+  std::byte* workspace = nullptr; ///< attention_workspace_bytes(…), shared by the team, 64-byte aligned
+};
+
+/// Workspace for a step: an upper bound over what its segments need. n_workers = team size; n_positions = the longest context.
+size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_positions, int n_workers);
+
+/// Every worker of the team calls it with the same arguments. Writes k and v to the caches, then attends.
+/// `cancelled` (may be null) is polled at each chunk; a cancelled call leaves `out` unspecified.
+void attention(Worker& worker, const AttentionArgs& args, const std::atomic<bool>* cancelled);
+
+}  // namespace quern::ops
