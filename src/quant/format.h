@@ -12,7 +12,7 @@ enum class TensorType : uint32_t {
   Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, Q8_K = 15,
   IQ2_XXS = 16, IQ2_XS = 17, IQ3_XXS = 18, IQ1_S = 19, IQ4_NL = 20, IQ3_S = 21, IQ2_S = 22, IQ4_XS = 23,
   I8 = 24, I16 = 25, I32 = 26, I64 = 27, F64 = 28, IQ1_M = 29, BF16 = 30,
-  TQ1_0 = 34, TQ2_0 = 35, MXFP4 = 39, NVFP4 = 40
+  TQ1_0 = 34, TQ2_0 = 35, MXFP4 = 39, NVFP4 = 40, Q1_0 = 41, Q2_0 = 42
 };
 
 struct FormatInfo {
@@ -28,6 +28,8 @@ struct FormatInfo {
 const FormatInfo* find_format(uint32_t type_id);
 /// The row of a known type.
 const FormatInfo& format_info(TensorType type);
+/// The name a type id had before it was removed from the specification ("Q4_0_4_4"), or empty. No current file has one.
+std::string_view removed_format_name(uint32_t type_id);
 /// All rows, in order of type id.
 std::span<const FormatInfo> all_formats();
 
