@@ -26,7 +26,7 @@ struct Array {
   uint64_t size = 0;
   std::span<const std::byte> bytes;          ///< raw little-endian elements, for all but strings
   std::vector<std::string_view> strings;     ///< for element_type String
-  /// Element i as a number (bools are 0 and 1). The type must be numeric.
+  /// Element i as a number (bools are 0 and 1). @throws Error(kModel) when the type is not numeric (not an integer).
   double number(size_t i) const;
   int64_t integer(size_t i) const;
 };
@@ -43,6 +43,7 @@ struct TensorInfo {
   const FormatInfo* format = nullptr;
   std::vector<uint64_t> dims;       ///< innermost first, as in the file (dims[0] is the row length)
   uint64_t offset = 0;              ///< from the start of the data section of its part
+  uint32_t part = 0;                ///< of a split set, counted from 0
   uint64_t n_elems = 0;
   uint64_t n_bytes = 0;
   std::span<const std::byte> data;  ///< filled by ModelFile; empty after parse() alone
@@ -69,8 +70,12 @@ struct Header {
   const Array* get_array(std::string_view key) const;
 };
 
-/// Parses a header. `file_bytes` is the whole file (or at least the header, if check_data is false: a vocabulary excerpt).
+/// Parses a header. `file_bytes` is the whole file, or with check_data false at least the header: then tensors may lie past the
+/// end of the bytes given (offsets and overlaps are checked all the same).
 /// @throws Error(kModel)
-Header parse(std::span<const std::byte> file_bytes);
+Header parse(std::span<const std::byte> file_bytes, bool check_data = true);
+
+/// Text from a file as it may stand in a message: cut at max_bytes, control characters and invalid UTF-8 escaped, quoted.
+std::string quoted(std::string_view text, size_t max_bytes = 80);
 
 }  // namespace quern::gguf

@@ -20,6 +20,9 @@ class ModelFile {
   uint64_t total_bytes() const;
 
  private:
+  void add_part(Header&& part, uint32_t i);
+  void check_total() const;
+
   std::vector<MappedFile> parts_;
   Header header_;
 };
