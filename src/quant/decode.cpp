@@ -59,6 +59,30 @@ void decode_row(TensorType type, const std::byte* src, float* dst, size_t n_elem
       return decode_blocks<BlockQ5_K>(src, dst, n_elems);
     case TensorType::Q6_K:
       return decode_blocks<BlockQ6_K>(src, dst, n_elems);
+    case TensorType::IQ1_S:
+      return decode_blocks<BlockIQ1_S>(src, dst, n_elems);
+    case TensorType::IQ1_M:
+      return decode_blocks<BlockIQ1_M>(src, dst, n_elems);
+    case TensorType::IQ2_XXS:
+      return decode_blocks<BlockIQ2_XXS>(src, dst, n_elems);
+    case TensorType::IQ2_XS:
+      return decode_blocks<BlockIQ2_XS>(src, dst, n_elems);
+    case TensorType::IQ2_S:
+      return decode_blocks<BlockIQ2_S>(src, dst, n_elems);
+    case TensorType::IQ3_XXS:
+      return decode_blocks<BlockIQ3_XXS>(src, dst, n_elems);
+    case TensorType::IQ3_S:
+      return decode_blocks<BlockIQ3_S>(src, dst, n_elems);
+    case TensorType::IQ4_NL:
+      return decode_blocks<BlockIQ4_NL>(src, dst, n_elems);
+    case TensorType::IQ4_XS:
+      return decode_blocks<BlockIQ4_XS>(src, dst, n_elems);
+    case TensorType::TQ1_0:
+      return decode_blocks<BlockTQ1_0>(src, dst, n_elems);
+    case TensorType::TQ2_0:
+      return decode_blocks<BlockTQ2_0>(src, dst, n_elems);
+    case TensorType::MXFP4:
+      return decode_blocks<BlockMXFP4>(src, dst, n_elems);
     default:
       break;
   }
