@@ -71,7 +71,9 @@ std::string quoted(std::string_view text, size_t max_bytes) {
     const Utf8Char c = utf8_decode(text, i);
     if (i + c.n_bytes > max_bytes) break;
     const bool is_control = c.code_point < 0x20 || (c.code_point >= 0x7f && c.code_point < 0xa0);
-    if (!c.valid || is_control) {
+    if (c.code_point == '\n') {
+      out += "\\n";
+    } else if (!c.valid || is_control) {
       for (size_t j = 0; j < c.n_bytes; ++j) out += fmt::format("\\x{:02x}", uint8_t(text[i + j]));
     } else {
       out += text.substr(i, c.n_bytes);

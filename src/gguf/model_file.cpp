@@ -13,9 +13,11 @@ namespace {
 
 constexpr uint64_t kMaxParts = 99999;  // five digits in the name
 
-Header parse_part(const MappedFile& file) {
+/// Runs `read`, with the path put before the message of what it throws.
+template <typename Read>
+auto naming_path(const MappedFile& file, Read read) {
   try {
-    return parse(file.bytes());
+    return read();
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("'{}': {}", file.path().string(), error.what()));
   }
@@ -30,13 +32,14 @@ struct Place {
   uint64_t part = 0, n_parts = 1;
 };
 
-Place place_of(const Header& header, const MappedFile& file) {
+Place place_of(const Header& header) {
   const Place place{header.get_uint("split.no").value_or(0), header.get_uint("split.count").value_or(1)};
   if (place.n_parts <= 1 && place.part == 0) return {};
   if (place.n_parts > kMaxParts || place.part >= place.n_parts) {
-    throw_error(ErrorKind::kModel,
-                "'{}': found split.no {} and split.count {}, allowed a part below the count and at most {} parts",
-                file.path().string(), place.part, place.n_parts, kMaxParts);
+    throw_error(
+        ErrorKind::kModel,
+        "metadata 'split.no' and 'split.count': found {} and {}, allowed a part below the count and at most {} parts",
+        place.part, place.n_parts, kMaxParts);
   }
   return place;
 }
@@ -68,13 +71,13 @@ std::string prefix_of_set(const Place& place, const MappedFile& file) {
 
 ModelFile::ModelFile(const std::filesystem::path& path, MappedFile::Mode mode) {
   parts_.emplace_back(path, mode);
-  header_ = parse_part(parts_[0]);
+  header_ = naming_path(parts_[0], [this] { return parse(parts_[0].bytes()); });
   const auto attach = [](Header& header, const MappedFile& file) {
     const auto data = header.tensors.empty() ? std::span<const std::byte>() : file.bytes().subspan(header.data_offset);
     for (TensorInfo& tensor : header.tensors) tensor.data = data.subspan(tensor.offset, tensor.n_bytes);
   };
   attach(header_, parts_[0]);
-  const Place first = place_of(header_, parts_[0]);
+  const Place first = naming_path(parts_[0], [this] { return place_of(header_); });
   if (first.n_parts == 1) return;
   const std::string prefix = prefix_of_set(first, parts_[0]);
   for (uint64_t i = 1; i < first.n_parts; ++i) {
@@ -84,36 +87,36 @@ ModelFile::ModelFile(const std::filesystem::path& path, MappedFile::Mode mode) {
                   first.n_parts, part_path.string());
     }
     parts_.emplace_back(part_path, mode);
-    Header part = parse_part(parts_.back());
-    const Place place = place_of(part, parts_.back());
+    const MappedFile& file = parts_.back();
+    Header part = naming_path(file, [&file] { return parse(file.bytes()); });
+    const Place place = naming_path(file, [&part] { return place_of(part); });
     if (place.part != i || place.n_parts != first.n_parts) {
       throw_error(ErrorKind::kModel, "'{}' is named part {} of {}, but says that it is part {} of {}",
                   part_path.string(), i + 1, first.n_parts, place.part + 1, place.n_parts);
     }
-    attach(part, parts_.back());
-    add_part(std::move(part), uint32_t(i));
+    attach(part, file);
+    naming_path(file, [&] { add_part(std::move(part), uint32_t(i)); });
   }
   check_total();
 }
 
 void ModelFile::add_part(Header&& part, uint32_t i) {
-  const std::string where = parts_[i].path().string();
   for (const std::string_view key : {"general.architecture", "general.name"}) {
     const auto here = part.get_string(key), wanted = header_.get_string(key);
     if (here && here != wanted) {
-      throw_error(ErrorKind::kModel, "'{}' is of another model: {} is {}, but {} in the first part", where, key,
+      throw_error(ErrorKind::kModel, "this part is of another model: {} is {}, but {} in the first part", key,
                   quoted(*here), wanted ? quoted(*wanted) : "absent");
     }
   }
   const auto n_here = part.get_uint("split.tensors.count"), n_wanted = header_.get_uint("split.tensors.count");
   if (n_here && n_wanted && *n_here != *n_wanted) {
-    throw_error(ErrorKind::kModel, "'{}' is of another model: split.tensors.count is {}, but {} in the first part",
-                where, *n_here, *n_wanted);
+    throw_error(ErrorKind::kModel, "this part is of another model: split.tensors.count is {}, but {} in the first part",
+                *n_here, *n_wanted);
   }
   for (TensorInfo& tensor : part.tensors) {
     tensor.part = i;
     if (!header_.tensor_index.emplace(tensor.name, header_.tensors.size()).second) {
-      throw_error(ErrorKind::kModel, "'{}': tensor {} is in an earlier part too", where, quoted(tensor.name));
+      throw_error(ErrorKind::kModel, "tensor {} is in an earlier part too", quoted(tensor.name));
     }
     header_.tensors.push_back(std::move(tensor));
   }

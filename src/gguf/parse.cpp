@@ -328,7 +328,7 @@ void Parser::place_data() {
   const uint64_t end = cursor_.offset();
   header_.data_offset = (end + header_.alignment - 1) / header_.alignment * header_.alignment;
   for (const TensorInfo& tensor : header_.tensors) {
-    const std::string_view what = "end of the data of a tensor";
+    const std::string what = fmt::format("end of the data of tensor {}", quoted(tensor.name));
     const uint64_t last = checked_add(checked_add(header_.data_offset, tensor.offset, what), tensor.n_bytes, what);
     if (check_data_ && last > bytes_.size()) {
       throw_error(
