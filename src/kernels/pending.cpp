@@ -3,9 +3,6 @@
 
 namespace quern::kernels {
 
-const MatmulKernels* scalar::matmul_kernels() { return nullptr; }
-const MatmulKernels* avx2::matmul_kernels() { return nullptr; }
-const MatmulKernels* avx512::matmul_kernels() { return nullptr; }
 const AttentionKernels* scalar::attention_kernels() { return nullptr; }
 const AttentionKernels* avx2::attention_kernels() { return nullptr; }
 const AttentionKernels* avx512::attention_kernels() { return nullptr; }

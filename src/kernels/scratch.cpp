@@ -1,0 +1,12 @@
+// How much scratch the matmul kernels ask for: the most that any instruction set needs, so that callers need not know which.
+#include "kernels/kernels.h"
+
+namespace quern::kernels {
+
+// A panel of 16 rows × 256 columns: 4 KiB of codes, at most 64 vectors of sub-scales and factors.
+size_t quant_matmul_scratch_bytes(size_t /*n_tokens*/) { return 16 << 10; }
+
+// Four decoded rows, each padded to whole vectors.
+size_t float_matmul_scratch_bytes(size_t n_cols) { return 4 * ((n_cols + 15) / 16 * 16) * sizeof(float); }
+
+}  // namespace quern::kernels
