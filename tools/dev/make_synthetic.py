@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Write a `llama` GGUF of the 1B class with random weights of a chosen type: for speed figures only, its text is noise.
+
+    tools/dev/make_synthetic.py --type Q4_K synthetic-1b-q4_k.gguf
+
+The shape is that of a 1B model with grouped queries (16 layers, 2048 wide, 32 query and 8 KV heads of 64, feed-forward 8192) and a
+vocabulary of 32,000. Every block is valid: random codes, with factors that give weights a spread of about 0.02, so that activations
+stay finite. The same seed gives the same file.
+"""
+import argparse
+import random
+import struct
+import sys
+from pathlib import Path
+
+from gguf_writer import TYPES, GgufWriter, add_llama_metadata, add_llama_tensors, add_vocabulary
+
+SPREAD = 0.02
+# Block-quantized types: where each f16 factor stands in the block, and its size for a spread of 1. A random code of b bits
+# around its middle spreads by 2^b/√12; sub-scales of 6 bits spread the product further. A minimum's factor centres the codes.
+FACTORS = {
+    "Q4_0": {0: 1 / 4.6}, "Q4_1": {0: 1 / 4.6, 2: -7.5 / 4.6}, "Q5_0": {0: 1 / 9.2}, "Q5_1": {0: 1 / 9.2, 2: -15.5 / 9.2},
+    "Q8_0": {0: 1 / 74}, "Q2_K": {80: 1 / 20, 82: 1.5 / 20}, "Q3_K": {108: 1 / 42}, "Q4_K": {0: 1 / 257, 2: 7.5 / 257},
+    "Q5_K": {0: 1 / 516, 2: 15.5 / 516}, "Q6_K": {208: 1 / 1367},
+}
+
+
+def float_table(sign_and_exponent):
+    """A byte map that keeps the sign bit (and the low bits given by the mask) of a random high byte and fixes its exponent."""
+    keep, fixed = sign_and_exponent
+    return bytes((b & keep) | fixed for b in range(256))
+
+
+def random_floats(rng, n_values, n_bytes, high, below=None):
+    """n_values little-endian floats of n_bytes each with a fixed exponent: magnitudes between 1/64 and 1/32, either sign."""
+    data = bytearray(rng.randbytes(n_values * n_bytes))
+    data[n_bytes - 1::n_bytes] = data[n_bytes - 1::n_bytes].translate(float_table(high))
+    if below:
+        data[n_bytes - 2::n_bytes] = data[n_bytes - 2::n_bytes].translate(float_table(below))
+    return bytes(data)
+
+
+def random_blocks(rng, type_name, n_blocks):
+    if type_name == "F16":
+        return random_floats(rng, n_blocks, 2, (0x83, 0x24))
+    if type_name in ("BF16", "F32"):
+        return random_floats(rng, n_blocks, TYPES[type_name][2], (0x80, 0x3C), (0x7F, 0x80))
+    block_bytes = TYPES[type_name][2]
+    data = bytearray(rng.randbytes(n_blocks * block_bytes))
+    for offset, factor in FACTORS[type_name].items():
+        low, high = struct.pack("<e", factor * SPREAD)
+        data[offset::block_bytes] = bytes([low]) * n_blocks
+        data[offset + 1::block_bytes] = bytes([high]) * n_blocks
+    return bytes(data)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="FILE.gguf")
+    parser.add_argument("--type", choices=sorted(TYPES), default="Q4_K")
+    parser.add_argument("--seed", type=int, default=1)
+    shape = {"n_layers": 16, "n_embd": 2048, "n_ff": 8192, "n_heads": 32, "n_kv_heads": 8, "head_dim": 64, "n_vocab": 32000}
+    for name, value in shape.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    args = parser.parse_args()
+    shape = {name: getattr(args, name) for name in shape}
+
+    rng = random.Random(args.seed)
+    gguf = GgufWriter()
+    add_llama_metadata(gguf, "synthetic %s" % args.type, n_ctx=8192, rope_base=500000.0, **shape)
+    add_vocabulary(gguf, args.n_vocab)
+    try:
+        add_llama_tensors(gguf, weight_type=args.type, make_weights=lambda n: random_blocks(rng, args.type, n),
+                          make_norm=lambda n: struct.pack("<f", 1.0) * n, **shape)
+    except ValueError as error:
+        parser.error(str(error))
+    gguf.write(args.out)
+    print("%s: %.0f MB" % (args.out, args.out.stat().st_size / 1e6))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

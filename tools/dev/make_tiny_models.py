@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Write tiny random-weight F32 `llama` models, one a head size: for tests of caches and attention on sizes that real models rarely have.
+
+    tools/dev/make_tiny_models.py FOLDER [--head-dims 64 72 80 96 100 128 256]
+
+FOLDER/tiny-headN.gguf: 2 layers, 64 wide, 4 query and 2 KV heads of N, 320 tokens, context 2048. The same seed gives the same file.
+"""
+import argparse
+import random
+import struct
+import sys
+from pathlib import Path
+
+from gguf_writer import GgufWriter, add_llama_metadata, add_llama_tensors, add_vocabulary
+
+SHAPE = {"n_layers": 2, "n_embd": 64, "n_ff": 96, "n_heads": 4, "n_kv_heads": 2, "n_vocab": 320}
+
+
+def write_model(path, head_dim, seed):
+    rng = random.Random("%d %d" % (seed, head_dim))
+
+    def normal(mean, spread):
+        return lambda n: struct.pack("<%df" % n, *(rng.gauss(mean, spread) for _ in range(n)))
+
+    gguf = GgufWriter()
+    add_llama_metadata(gguf, "tiny random, head size %d" % head_dim, head_dim=head_dim, n_ctx=2048, rope_base=10000.0, **SHAPE)
+    add_vocabulary(gguf, SHAPE["n_vocab"])
+    # Wide enough that attention is uneven and positions matter; norms differ from 1 so that leaving one out is noticed.
+    add_llama_tensors(gguf, head_dim=head_dim, weight_type="F32", make_weights=normal(0, 0.15), make_norm=normal(1, 0.1), **SHAPE)
+    gguf.write(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 72, 80, 96, 100, 128, 256])
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    if any(dim < 2 or dim % 2 for dim in args.head_dims):
+        parser.error("a head size is even: rotary positions turn pairs")
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for dim in args.head_dims:
+        path = args.folder / ("tiny-head%d.gguf" % dim)
+        write_model(path, dim, args.seed)
+        print("%s: %d KB" % (path, path.stat().st_size // 1000))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
