@@ -20,6 +20,9 @@ enum class TokenKind : uint8_t { kUndefined = 0, kNormal = 1, kUnknown = 2, kCon
 struct EncodeOptions {
   bool add_special = false;    ///< BOS/EOS where the file's keys say so
   bool parse_special = false;  ///< the text of special (control) tokens becomes those tokens; otherwise it is plain text
+  /// With add_special, a text that begins with BOS itself gets no second one (likewise EOS at its end). The reference adds one
+  /// all the same; turn this off to compare with it.
+  bool single_bos = true;
 };
 
 class Tokenizer {
@@ -38,6 +41,10 @@ class Tokenizer {
   virtual std::string piece(TokenId id, bool special) const = 0;
   /// The text of a token sequence, with the vocabulary's leading-space rule.
   virtual std::string decode(std::span<const TokenId> ids, bool special) const = 0;
+
+  /// How many bytes of `text` the vocabulary cannot express (SmolLM2, say, has no entry for 0x04): encoding drops them, as the
+  /// reference does, and the user should hear of it.
+  virtual size_t n_lost_bytes(std::string_view text) const = 0;
 
   virtual size_t n_vocab() const = 0;
   virtual TokenKind kind(TokenId id) const = 0;
