@@ -1,0 +1,50 @@
+// Byte-level BPE: a word's bytes are its first symbols, pairs merge in the order of the file's merge list.
+// Words come from the pre-tokenizer; this knows nothing of how they were cut.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "text/merge_queue.h"
+#include "text/vocab.h"
+
+namespace quern::text {
+
+class ByteLevelModel {
+ public:
+  /// The vocabulary must outlive the model. `whole_words`: a word that is an entry itself is taken without merging.
+  /// @throws Error(kModel): no merges, or one that names a token that is not in the vocabulary.
+  ByteLevelModel(const Vocab& vocab, const gguf::Header& header, bool whole_words);
+
+  /// Memory that is kept from one call to the next.
+  struct Scratch {
+    MergeQueue queue;
+    std::vector<TokenId> ids;
+    std::string stand_ins;
+  };
+
+  /// Appends the ids of one word. A byte without an entry is dropped, as the reference does.
+  void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+
+  /// How many bytes of `text` have no entry.
+  size_t n_missing_bytes(std::string_view text) const;
+
+ private:
+  struct Slot {
+    TokenId left, right;
+    uint32_t rank_plus_1;  ///< 0: empty
+  };
+  size_t slot_of(TokenId left, TokenId right) const;
+  void add_merge(size_t rank, TokenId left, TokenId right);
+  uint32_t rank(TokenId left, TokenId right) const;
+  TokenId whole_word(std::string_view word, std::string& stand_ins) const;
+
+  const Vocab& vocab_;
+  bool whole_words_;
+  std::vector<TokenId> bytes_;
+  std::vector<Slot> slots_;      ///< open addressing
+  std::vector<TokenId> merged_;  ///< what merge i gives
+};
+
+}  // namespace quern::text
