@@ -1,0 +1,210 @@
+// The tokenizer that a GGUF file describes: special tokens first, then the kind's own splitting and merging.
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "text/bpe.h"
+#include "text/detokenize.h"
+#include "text/pretokenizer.h"
+#include "text/special_ids.h"
+#include "text/special_tokens.h"
+#include "text/spm.h"
+
+namespace quern {
+
+namespace {
+
+using namespace text;
+
+/// Offsets inside the models have 32 bits, and a space becomes three bytes.
+constexpr size_t kMaxTextBytes = size_t(1) << 30;
+
+bool is_valid_utf8(std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    if (uint8_t(bytes[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const Utf8Char c = utf8_decode(bytes, at);
+    if (!c.valid) return false;
+    at += c.n_bytes;
+  }
+  return true;
+}
+
+VocabKind vocab_kind(const gguf::Header& header) {
+  const auto model = header.get_string("tokenizer.ggml.model");
+  if (!model) throw_error(ErrorKind::kModel, "tokenizer.ggml.model is missing: the file has no tokenizer");
+  if (*model == "llama") return VocabKind::kSentencePiece;
+  if (*model == "gpt2") return VocabKind::kByteLevel;
+  throw_error(ErrorKind::kModel,
+              "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE) and 'gpt2' (byte-level BPE)",
+              gguf::quoted(*model));
+}
+
+const PreTokenizerSpec& pre_tokenizer_spec(const gguf::Header& header, std::string_view override,
+                                           std::vector<std::string>& warnings) {
+  const std::string_view stored = header.get_string("tokenizer.ggml.pre").value_or("");
+  const std::string_view name = !override.empty() ? override : !stored.empty() ? stored : "default";
+  if (override.empty() && stored.empty()) {
+    warnings.push_back(
+        "tokenizer.ggml.pre is missing: text is split into words by the rule 'default', which is often not the one the "
+        "model was "
+        "trained with, and answers may be worse; give the right one with --pre NAME");
+  }
+  const PreTokenizerSpec* spec = find_pre_tokenizer(name);
+  if (spec) return *spec;
+  throw_error(override.empty() ? ErrorKind::kModel : ErrorKind::kUsage,
+              "{} {} is not a known pre-tokenizer; override it with --pre NAME, where NAME is one of: {}",
+              override.empty() ? "tokenizer.ggml.pre" : "--pre", gguf::quoted(name), pre_tokenizer_names());
+}
+
+class GgufTokenizer final : public Tokenizer {
+ public:
+  GgufTokenizer(const gguf::Header& header, std::string_view pre_override, std::vector<std::string>& warnings)
+      : vocab_(header, vocab_kind(header)) {
+    const bool byte_level = vocab_.kind() == VocabKind::kByteLevel;
+    const PreTokenizerSpec* spec = byte_level ? &pre_tokenizer_spec(header, pre_override, warnings) : nullptr;
+    SpecialIds ids = find_special_ids(header, vocab_, spec ? spec->add_bos : true, warnings);
+    bos_ = ids.bos;
+    eos_ = ids.eos;
+    add_bos_ = ids.add_bos;
+    add_eos_ = ids.add_eos;
+    end_tokens_ = std::move(ids.end_tokens);
+    special_.emplace(vocab_);
+    add_space_prefix_ = header.get_bool("tokenizer.ggml.add_space_prefix").value_or(!byte_level);
+    if (!byte_level) {
+      sentence_piece_.emplace(vocab_, ids.unknown);
+      return;
+    }
+    clean_spaces_ = spec->clean_spaces;
+    pre_tokenizer_.emplace(*spec);
+    byte_level_.emplace(vocab_, header, spec->whole_words);
+  }
+
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
+    if (text.size() > kMaxTextBytes) {
+      throw_error(ErrorKind::kUsage, "a text of {} bytes is too long for the tokenizer; {} are allowed", text.size(),
+                  kMaxTextBytes);
+    }
+    std::vector<TokenId> out;
+    const auto fragments = special_->partition(text, options.parse_special);
+    const auto is_token = [](const Fragment& fragment, TokenId id) { return id != kNoToken && fragment.token == id; };
+    const bool begins_with_bos = !fragments.empty() && is_token(fragments.front(), bos_);
+    const bool ends_with_eos = !fragments.empty() && is_token(fragments.back(), eos_);
+    if (options.add_special && add_bos_ && !(options.single_bos && begins_with_bos)) out.push_back(bos_);
+    if (byte_level_)
+      encode_byte_level(fragments, out);
+    else
+      encode_sentence_piece(fragments, out);
+    if (options.add_special && add_eos_ && !(options.single_bos && ends_with_eos)) out.push_back(eos_);
+    return out;
+  }
+
+  std::string piece(TokenId id, bool special) const override { return token_piece(vocab_, checked(id), special); }
+
+  std::string decode(std::span<const TokenId> ids, bool special) const override {
+    std::string out;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::string bytes = piece(ids[i], special);
+      // The space that encoding put in front of the text is taken away again.
+      if (i == 0 && add_space_prefix_ && bytes.starts_with(' ')) bytes.erase(0, 1);
+      out += bytes;
+    }
+    if (clean_spaces_) clean_spaces(out);
+    return out;
+  }
+
+  size_t n_lost_bytes(std::string_view text) const override {
+    return byte_level_ ? byte_level_->n_missing_bytes(text) : 0;
+  }
+
+  size_t n_vocab() const override { return vocab_.size(); }
+
+  TokenKind kind(TokenId id) const override {
+    const uint16_t attributes = vocab_.attributes(checked(id));
+    if (attributes & kAttrControl) return TokenKind::kControl;
+    if (attributes & kAttrUnknown) return TokenKind::kUnknown;
+    if (attributes & kAttrUserDefined) return TokenKind::kUserDefined;
+    if (attributes & kAttrByte) return TokenKind::kByte;
+    if (attributes & kAttrNormal) return TokenKind::kNormal;
+    return attributes & kAttrUnused ? TokenKind::kUnused : TokenKind::kUndefined;
+  }
+
+  std::string_view text(TokenId id) const override { return vocab_.text(checked(id)); }
+  TokenId find(std::string_view token_text) const override { return vocab_.find(token_text); }
+
+ private:
+  TokenId checked(TokenId id) const {
+    if (id >= 0 && size_t(id) < vocab_.size()) return id;
+    throw_error(ErrorKind::kUsage, "there is no token {}: the vocabulary has the ids 0 to {}", id, vocab_.size() - 1);
+  }
+
+  void encode_byte_level(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
+    ByteLevelModel::Scratch scratch;
+    std::vector<uint32_t> ends;
+    std::string repaired;
+    for (const Fragment& fragment : fragments) {
+      if (fragment.token != kNoToken) {
+        out.push_back(fragment.token);
+        continue;
+      }
+      std::string_view valid = fragment.text;
+      if (!is_valid_utf8(valid)) valid = repaired = utf8_repair(valid);
+      pre_tokenizer_->split(valid, ends);
+      size_t begin = 0;
+      for (const uint32_t end : ends) {
+        byte_level_->encode_word(valid.substr(begin, end - begin), scratch, out);
+        begin = end;
+      }
+    }
+  }
+
+  void encode_sentence_piece(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
+    SentencePieceModel::Scratch scratch;
+    std::string escaped;
+    bool after_special = true;  // the beginning of the text counts as well
+    for (const Fragment& fragment : fragments) {
+      if (fragment.token != kNoToken) {
+        out.push_back(fragment.token);
+        after_special = true;
+        continue;
+      }
+      escaped.clear();
+      if (add_space_prefix_ && after_special) escaped = "\xe2\x96\x81";
+      for (const char c : fragment.text) {
+        if (c == ' ')
+          escaped += "\xe2\x96\x81";
+        else
+          escaped += c;
+      }
+      sentence_piece_->encode(escaped, scratch, out);
+      after_special = false;
+    }
+  }
+
+  Vocab vocab_;
+  std::optional<SpecialTokens> special_;
+  std::optional<SentencePieceModel> sentence_piece_;
+  std::optional<PreTokenizer> pre_tokenizer_;
+  std::optional<ByteLevelModel> byte_level_;
+  bool add_space_prefix_ = false;
+  bool clean_spaces_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const gguf::Header& header, std::string_view pre_override,
+                                                std::vector<std::string>* warnings) {
+  std::vector<std::string> unheard;
+  return std::make_unique<GgufTokenizer>(header, pre_override, warnings ? *warnings : unheard);
+}
+
+bool Tokenizer::is_end(TokenId id) const {
+  return std::binary_search(end_tokens_.begin(), end_tokens_.end(), id);
+}
+
+}  // namespace quern
