@@ -61,21 +61,20 @@ class FetchTest(unittest.TestCase):
         self.assertNotIn("Traceback", result.stderr)
         self.assertFalse(self.target.exists())
 
-    def test_joins_in_order_and_leaves_nothing_else(self):
+    def test_joins_in_order_leaves_nothing_else_and_works_twice(self):
+        self.assertIn("not fetched", self.fetch("--list").stdout)
         result = self.fetch("fix")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.target.read_bytes(), b"".join(PIECES))
         self.assertEqual([p.name for p in self.models.iterdir()], ["fixture.gguf"])
         self.assertEqual(result.stdout, "")
         self.assertNotIn("\r", result.stderr)  # progress is for terminals
-
-    def test_second_time_changes_nothing(self):
-        self.fetch()
         before = self.target.stat().st_mtime_ns
         result = self.fetch("--all")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("here already", result.stderr)
         self.assertEqual(self.target.stat().st_mtime_ns, before)
+        self.assertNotIn("not fetched", self.fetch("--list").stdout)
 
     def test_damaged_file_is_replaced(self):
         self.models.mkdir()
@@ -124,11 +123,6 @@ class FetchTest(unittest.TestCase):
     def test_bad_catalog(self):
         (self.root / "bad.json").write_text("{")
         self.assert_refused(self.fetch("--catalog", str(self.root / "bad.json")), "bad.json is not a readable catalog")
-
-    def test_list(self):
-        self.assertIn("not fetched", self.fetch("--list").stdout)
-        self.fetch()
-        self.assertNotIn("not fetched", self.fetch("--list").stdout)
 
 
 if __name__ == "__main__":
