@@ -69,7 +69,7 @@ std::string parse_json_string(std::string_view line, size_t line_number) {
     if (escape != 'u') out += kMeanings[known];
     at = escape == 'u' ? append_escape(out, line, at + 2, line_number) : at + 2;
   }
-  if (at > last) bad_line(line_number, "it does not end with a quotation mark");
+  if (at > last || line[at] != '"') bad_line(line_number, "it does not end with a quotation mark");
   if (at < last) bad_line(line_number, "something follows the closing quotation mark");
   return out;
 }

@@ -1,5 +1,4 @@
-// What the tokenizer tests share: loading a vocabulary from a file, finding real models, and writing small
-// vocabularies.
+// What the tokenizer tests share: loading a vocabulary from a file and finding real models.
 #pragma once
 #include <filesystem>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "gguf/model_file.h"
+#include "text/small_vocab.h"
 #include "text/tokenizer.h"
 
 namespace quern::test {
@@ -20,6 +20,7 @@ class LoadedTokenizer {
       : file_(path), tokenizer_(Tokenizer::from_gguf(file_.header())) {}
   const Tokenizer& operator*() const { return *tokenizer_; }
   const Tokenizer* operator->() const { return tokenizer_.get(); }
+  const gguf::Header& header() const { return file_.header(); }
 
  private:
   gguf::ModelFile file_;
@@ -33,6 +34,9 @@ inline std::optional<std::filesystem::path> find_model(const std::string& name) 
   std::cout << "skipped: " << path.string() << " is not there (models/fetch brings it)\n";
   return std::nullopt;
 }
+
+inline constexpr const char* kSmol = "SmolLM2-135M-Instruct.Q4_1.gguf";
+inline constexpr const char* kGemma = "gemma-3-270m-q4_k_m.gguf";
 
 inline std::filesystem::path vocabulary(const std::string& name) {
   return std::filesystem::path(QUERN_GOLDEN) / "tokenizers" / ("ggml-vocab-" + name + ".gguf");
