@@ -172,8 +172,7 @@ void print_tensors(const Header& header) {
   }
 }
 
-/// The sections, in order. What else a file has to say (the KV plan, once the cache's layout can be asked) is one more
-/// line here and one more member in json_report.
+/// The sections, in order; json_report has the same as members.
 void print_report(const ModelFile& file, bool full) {
   print_summary(file, count_tensors(file.header()));
   print_metadata(file.header(), full);

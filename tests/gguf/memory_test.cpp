@@ -16,9 +16,12 @@ std::atomic<size_t> allocated_bytes{0};
 
 }  // namespace
 
-void* operator new(size_t n_bytes) {
+void* operator new(size_t n_bytes, const std::nothrow_t&) noexcept {
   allocated_bytes += n_bytes;
-  if (void* p = std::malloc(n_bytes ? n_bytes : 1)) return p;
+  return std::malloc(n_bytes ? n_bytes : 1);
+}
+void* operator new(size_t n_bytes) {
+  if (void* p = operator new(n_bytes, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p) noexcept {
