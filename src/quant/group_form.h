@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/blocks.h"
 #include "quant/format.h"
 
 namespace quern {
@@ -32,35 +33,42 @@ struct GroupForm {
   int max_min;          ///< 0 ≤ m ≤ max_min; 0: the format has no minimums
   bool has_half_scales; ///< s[0] and s[1] (m[0] and m[1]) may differ
   bool has_block_factors; ///< D and M are the same in all groups of a block
+  size_t block_elems;
+  size_t block_bytes;
 
   constexpr bool has_mins() const { return max_min > 0; }
   constexpr int max_value() const { return max_code - offset > offset ? max_code - offset : offset; }
 };
 
+template <typename Block>
+constexpr GroupForm group_form_row(TensorType type, int max_code, int offset, int max_scale, int max_min, bool has_half_scales) {
+  return {type, max_code, offset, max_scale, max_min, has_half_scales, Block::kElems > kGroupElems, Block::kElems, sizeof(Block)};
+}
+
 inline constexpr std::array kGroupForms = {
     //        type                 codes off  s    m   halves block
-    GroupForm{TensorType::Q4_0,    15,   8,   1,   0,  false, false},
-    GroupForm{TensorType::Q4_1,    15,   0,   1,   1,  false, false},
-    GroupForm{TensorType::Q5_0,    31,   16,  1,   0,  false, false},
-    GroupForm{TensorType::Q5_1,    31,   0,   1,   1,  false, false},
-    GroupForm{TensorType::Q8_0,    255,  128, 1,   0,  false, false},
-    GroupForm{TensorType::Q2_K,    3,    0,   15,  15, true,  true},
-    GroupForm{TensorType::Q3_K,    7,    4,   32,  0,  true,  true},
-    GroupForm{TensorType::Q4_K,    15,   0,   63,  63, false, true},
-    GroupForm{TensorType::Q5_K,    31,   0,   63,  63, false, true},
-    GroupForm{TensorType::Q6_K,    63,   32,  128, 0,  true,  true},
-    GroupForm{TensorType::IQ2_XXS, 86,   43,  31,  0,  false, true},   // levels ±8 ±25 ±43, s = 2·ls + 1, D = d/8
-    GroupForm{TensorType::IQ2_XS,  86,   43,  31,  0,  true,  true},
-    GroupForm{TensorType::IQ2_S,   86,   43,  31,  0,  true,  true},
-    GroupForm{TensorType::IQ3_XXS, 124,  62,  31,  0,  false, true},   // levels ±4 … ±62, s = 2·ls + 1, D = d/4
-    GroupForm{TensorType::IQ3_S,   30,   15,  31,  0,  false, true},
-    GroupForm{TensorType::IQ1_S,   18,   9,   15,  0,  false, true},   // levels 8·g ± 1, D = d/8
-    GroupForm{TensorType::IQ1_M,   18,   9,   15,  0,  true,  true},
-    GroupForm{TensorType::IQ4_NL,  241,  128, 1,   0,  false, false},
-    GroupForm{TensorType::IQ4_XS,  241,  128, 32,  0,  false, true},
-    GroupForm{TensorType::TQ1_0,   2,    1,   1,   0,  false, true},
-    GroupForm{TensorType::TQ2_0,   3,    1,   1,   0,  false, true},
-    GroupForm{TensorType::MXFP4,   24,   12,  1,   0,  false, false},  // doubled FP4 levels, D = half the block's scale
+    group_form_row<BlockQ4_0>(TensorType::Q4_0,    15,   8,   1,   0,  false),
+    group_form_row<BlockQ4_1>(TensorType::Q4_1,    15,   0,   1,   1,  false),
+    group_form_row<BlockQ5_0>(TensorType::Q5_0,    31,   16,  1,   0,  false),
+    group_form_row<BlockQ5_1>(TensorType::Q5_1,    31,   0,   1,   1,  false),
+    group_form_row<BlockQ8_0>(TensorType::Q8_0,    255,  128, 1,   0,  false),
+    group_form_row<BlockQ2_K>(TensorType::Q2_K,    3,    0,   15,  15, true),
+    group_form_row<BlockQ3_K>(TensorType::Q3_K,    7,    4,   32,  0,  true),
+    group_form_row<BlockQ4_K>(TensorType::Q4_K,    15,   0,   63,  63, false),
+    group_form_row<BlockQ5_K>(TensorType::Q5_K,    31,   0,   63,  63, false),
+    group_form_row<BlockQ6_K>(TensorType::Q6_K,    63,   32,  128, 0,  true),
+    group_form_row<BlockIQ2_XXS>(TensorType::IQ2_XXS, 86,   43,  31,  0,  false),   // levels ±8 ±25 ±43, s = 2·ls + 1, D = d/8
+    group_form_row<BlockIQ2_XS>(TensorType::IQ2_XS,  86,   43,  31,  0,  true),
+    group_form_row<BlockIQ2_S>(TensorType::IQ2_S,   86,   43,  31,  0,  true),
+    group_form_row<BlockIQ3_XXS>(TensorType::IQ3_XXS, 124,  62,  31,  0,  false),   // levels ±4 … ±62, s = 2·ls + 1, D = d/4
+    group_form_row<BlockIQ3_S>(TensorType::IQ3_S,   30,   15,  31,  0,  false),
+    group_form_row<BlockIQ1_S>(TensorType::IQ1_S,   18,   9,   15,  0,  false),   // levels 8·g ± 1, D = d/8
+    group_form_row<BlockIQ1_M>(TensorType::IQ1_M,   18,   9,   15,  0,  true),
+    group_form_row<BlockIQ4_NL>(TensorType::IQ4_NL,  241,  128, 1,   0,  false),
+    group_form_row<BlockIQ4_XS>(TensorType::IQ4_XS,  241,  128, 32,  0,  false),
+    group_form_row<BlockTQ1_0>(TensorType::TQ1_0,   2,    1,   1,   0,  false),
+    group_form_row<BlockTQ2_0>(TensorType::TQ2_0,   3,    1,   1,   0,  false),
+    group_form_row<BlockMXFP4>(TensorType::MXFP4,   24,   12,  1,   0,  false),  // doubled FP4 levels, D = half the block's scale
 };
 
 /// The sums of a group must be exact as float: |I| ≤ 32·127·max|s|·max|code − offset| < 2^24, and the same for J.
@@ -78,7 +86,7 @@ static_assert(all_group_sums_are_exact());
 /// The row of a type, or nullptr when it has no integer form (float types, and what cannot be decoded).
 const GroupForm* find_group_form(TensorType type);
 /// The row of a type that has one, for code that is compiled per format.
-consteval GroupForm group_form_of(TensorType type) {
+constexpr GroupForm group_form_of(TensorType type) {
   for (const GroupForm& form : kGroupForms) {
     if (form.type == type) return form;
   }

@@ -1,0 +1,83 @@
+// The product of a panel with a few tokens, in AVX-512 VNNI: 16 rows are one vector. vpdpbusd sums unsigned codes times signed
+// activations straight into int32, starting from what the codes' offset adds, negated.
+// Included only by the stub of this folder; everything has internal linkage.
+#pragma once
+
+namespace quern::kernels::avx512 {
+namespace {
+
+inline constexpr int kMaxTileTokens = 8;
+
+inline __m512i broadcast_dword(const void* p) {
+  int32_t x;
+  std::memcpy(&x, p, sizeof x);
+  return _mm512_set1_epi32(x);
+}
+
+/// A dword of two int16.
+constexpr int int16_pair(int low, int high) { return int(uint32_t(uint16_t(low)) | uint32_t(uint16_t(high)) << 16); }
+
+/// Σ (code − offset) · x over quads [kFirst, kFirst + kCount) for T tokens. asum_weights: minus the offset for each half that is covered.
+template <int kFirst, int kCount, int T>
+[[gnu::always_inline]] inline void dot(const Panel& panel, size_t g, const ActTile& x, int asum_weights, __m512i (&sum)[T]) {
+  unroll<T>([&](auto t) __attribute__((always_inline)) {
+    const size_t at = t * x.group_stride + g;
+    sum[t] = asum_weights ? _mm512_madd_epi16(broadcast_dword(x.sums + 2 * at), _mm512_set1_epi32(asum_weights)) : _mm512_setzero_si512();
+  });
+  unroll<kCount>([&](auto i) __attribute__((always_inline)) {
+    constexpr int kQuad = kFirst + i;
+    const __m512i w = load_bytes(panel.codes[g][kQuad]);
+    unroll<T>([&](auto t) __attribute__((always_inline)) {
+      sum[t] = _mm512_dpbusd_epi32(sum[t], w, broadcast_dword(x.codes + (t * x.group_stride + g) * kActGroup + 4 * kQuad));
+    });
+  });
+}
+
+/// float(I) of a group; products of sub-scales are exact in float (quant/group_form.h).
+template <TensorType kType, int T>
+[[gnu::always_inline]] inline void group_sums(const Panel& panel, size_t g, const ActTile& x, __m512 (&out)[T]) {
+  constexpr GroupForm kForm = group_form_of(kType);
+  __m512i sum[T];
+  if constexpr (kForm.has_half_scales) {
+    dot<0, 4, T>(panel, g, x, int16_pair(-kForm.offset, 0), sum);
+    const __m512 s0 = _mm512_load_ps(panel.s[g][0]), s1 = _mm512_load_ps(panel.s[g][1]);
+    for (int t = 0; t < T; ++t) out[t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[t]), s0);
+    dot<4, 4, T>(panel, g, x, int16_pair(0, -kForm.offset), sum);
+    for (int t = 0; t < T; ++t) out[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[t]), s1, out[t]);
+  } else {
+    dot<0, 8, T>(panel, g, x, int16_pair(-kForm.offset, -kForm.offset), sum);
+    for (int t = 0; t < T; ++t) out[t] = _mm512_cvtepi32_ps(sum[t]);
+    if constexpr (kForm.max_scale > 1) {
+      const __m512 s = _mm512_load_ps(panel.s[g][0]);
+      for (int t = 0; t < T; ++t) out[t] = _mm512_mul_ps(out[t], s);
+    }
+  }
+}
+
+/// y[t][0…15] += the panel's n_groups groups; y starts at zero when `first`.
+template <TensorType kType, int T>
+void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_t y_stride, bool first) {
+  constexpr GroupForm kForm = group_form_of(kType);
+  __m512 acc[T];
+  for (int t = 0; t < T; ++t) acc[t] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + t * y_stride);
+  for (size_t g = 0; g < n_groups; ++g) {
+    const size_t block = kForm.has_block_factors ? 0 : g;
+    __m512 sum[T];
+    group_sums<kType, T>(panel, g, x, sum);
+    const __m512 D = _mm512_load_ps(panel.D[block]);
+    unroll<T>([&](auto t) __attribute__((always_inline)) {
+      const size_t at = t * x.group_stride + g;
+      const __m512 a = _mm512_set1_ps(x.scales[at]);
+      acc[t] = _mm512_fmadd_ps(sum[t], _mm512_mul_ps(D, a), acc[t]);
+      if constexpr (kForm.has_mins()) {
+        const __m512i m = kForm.max_min > 1 ? load_bytes(panel.m[g]) : _mm512_set1_epi16(1);
+        const __m512 ma = _mm512_mul_ps(_mm512_load_ps(panel.M[block]), a);
+        acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_madd_epi16(m, broadcast_dword(x.sums + 2 * at))), ma, acc[t]);
+      }
+    });
+  }
+  for (int t = 0; t < T; ++t) _mm512_storeu_ps(y + t * y_stride, acc[t]);
+}
+
+}  // namespace
+}  // namespace quern::kernels::avx512

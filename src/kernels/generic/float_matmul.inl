@@ -1,0 +1,78 @@
+// Products of rows that are, or are decoded to, float32 with float activations: 16-lane dots with k contiguous, in register tiles of
+// a few rows × a few tokens. Included after simd.h of an instruction set.
+#include <algorithm>
+
+#include "kernels/kernels.h"
+#include "quant/decode.h"
+
+namespace quern::kernels::QUERN_ISA {
+namespace {
+
+/// Rows of one type, read as vectors of 16 floats.
+struct FloatRows {
+  const std::byte* base;
+  size_t stride_bytes;
+  F32x16 at(size_t r, size_t i) const { return load(reinterpret_cast<const float*>(base + r * stride_bytes) + i); }
+  F32x16 tail(size_t r, size_t i, size_t count) const { return load_tail(reinterpret_cast<const float*>(base + r * stride_bytes) + i, count); }
+};
+
+/// R rows × T tokens: y[t][r] = Σ_k rows[r][k] · x[t][k] in 16 lanes.
+template <int R, int T>
+void float_tile(FloatRows rows, const float* x, size_t x_stride, size_t n, float* y, size_t y_stride) {
+  F32x16 acc[R][T];
+  for (auto& row : acc) for (F32x16& a : row) a = zero();
+  const auto step = [&](auto row_at, auto x_at) {
+    F32x16 w[R];
+    for (int r = 0; r < R; ++r) w[r] = row_at(size_t(r));
+    for (int t = 0; t < T; ++t) {
+      const F32x16 b = x_at(x + size_t(t) * x_stride);
+      for (int r = 0; r < R; ++r) acc[r][t] = fma(w[r], b, acc[r][t]);
+    }
+  };
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) step([&](size_t r) { return rows.at(r, i); }, [&](const float* p) { return load(p + i); });
+  if (i < n) step([&](size_t r) { return rows.tail(r, i, n - i); }, [&](const float* p) { return load_tail(p + i, n - i); });
+  for (int t = 0; t < T; ++t) {
+    for (int r = 0; r < R; ++r) y[size_t(t) * y_stride + size_t(r)] = sum_lanes(acc[r][t]);
+  }
+}
+
+/// All tokens over R rows.
+template <int R, int T>
+void float_rows(FloatRows rows, const FloatMatmul& args, size_t first_row) {
+  size_t t = 0;
+  for (; t + T <= args.n_tokens; t += T) float_tile<R, T>(rows, args.x + t * args.x_stride, args.x_stride, args.n_cols, args.y + t * args.y_stride + first_row, args.y_stride);
+  for (; t < args.n_tokens; ++t) float_tile<R, 1>(rows, args.x + t * args.x_stride, args.x_stride, args.n_cols, args.y + t * args.y_stride + first_row, args.y_stride);
+}
+
+/// Decodes one row to float32. F16 and BF16 by this instruction set's conversions, the others by the scalar definition.
+inline void decode_to_floats(TensorType type, const std::byte* src, float* dst, size_t n) {
+  const size_t whole = type == TensorType::F16 || type == TensorType::BF16 ? n / 16 * 16 : 0;
+  if (type == TensorType::F16) for (size_t i = 0; i < whole; i += 16) store(dst + i, load_f16(reinterpret_cast<const uint16_t*>(src) + i));
+  if (type == TensorType::BF16) for (size_t i = 0; i < whole; i += 16) store(dst + i, load_bf16(reinterpret_cast<const uint16_t*>(src) + i));
+  decode_row(type, src + whole * 2, dst + whole, n - whole);
+}
+
+/// kLoadsMapped: loads need no alignment, so that F32 is read where it lies and F16 and BF16 are converted by vectors.
+template <int R, int T, bool kLoadsMapped>
+void float_matmul(const FloatMatmul& args) {
+  float* decoded = reinterpret_cast<float*>(args.scratch);
+  const size_t padded = (args.n_cols + 15) / 16 * 16;
+  for (size_t r = 0; r < args.n_rows;) {
+    const size_t count = args.n_rows - r >= size_t(R) ? size_t(R) : 1;
+    FloatRows rows{args.weights + r * args.row_bytes, args.row_bytes};
+    if (!kLoadsMapped || args.type != TensorType::F32) {
+      for (size_t i = 0; i < count; ++i) {
+        if constexpr (kLoadsMapped) decode_to_floats(args.type, rows.base + i * rows.stride_bytes, decoded + i * padded, args.n_cols);
+        else decode_row(args.type, rows.base + i * rows.stride_bytes, decoded + i * padded, args.n_cols);
+      }
+      rows = {args.scratch, padded * sizeof(float)};
+    }
+    if (count == size_t(R)) float_rows<R, T>(rows, args, r);
+    else float_rows<1, T>(rows, args, r);
+    r += count;
+  }
+}
+
+}  // namespace
+}  // namespace quern::kernels::QUERN_ISA

@@ -1,0 +1,121 @@
+// A panel: 16 rows × up to 256 columns of a quantized matrix, unpacked so that one vector holds 4 consecutive codes of each row.
+// Also the small helpers that the unpackers of all formats share. Included after bytes.h of an instruction set.
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "quant/blocks.h"
+#include "quant/group_form.h"
+
+namespace quern::kernels::QUERN_ISA {
+namespace {
+
+inline constexpr size_t kPanelRows = 16;
+inline constexpr size_t kPanelGroups = 8;
+
+struct Panel {
+  alignas(64) uint8_t codes[kPanelGroups][8][kPanelRows][4];  ///< [group][k / 4][row][k mod 4]
+  uint32_t s[kPanelGroups][2][kPanelRows];                    ///< sub-scales of the halves as store_scale leaves them ([0] if they are equal)
+  uint32_t m[kPanelGroups][kPanelRows];                       ///< minimums of the halves, two int16
+  float D[kPanelGroups][kPanelRows];                          ///< [0] only for formats with block factors
+  float M[kPanelGroups][kPanelRows];
+};
+
+/// The quantized activations that a tile sees: row t of each is t · group_stride groups on.
+struct ActTile {
+  const int8_t* codes;
+  const float* scales;
+  const int16_t* sums;
+  size_t group_stride;
+};
+inline ActTile act_tile(const ActRows& x, size_t token, size_t group) {
+  const size_t at = token * x.n_groups + group;
+  return {x.codes + at * kActGroup, x.scales + at, x.sums + 2 * at, x.n_groups};
+}
+
+/// Block sizes, for code compiled per format.
+template <TensorType kType>
+constexpr size_t kBlockElems = group_form_of(kType).block_elems;
+template <TensorType kType>
+constexpr size_t kBlockBytes = group_form_of(kType).block_bytes;
+
+/// The rows that one vector sees: kPartRows rows at one block.
+struct Rows {
+  const std::byte* base;
+  size_t stride;
+};
+
+/// Calls f(integral_constant 0 … N − 1), always unrolled.
+template <int N, typename F>
+[[gnu::always_inline]] inline void unroll(F&& f) {
+  [&]<int... kI>(std::integer_sequence<int, kI...>) __attribute__((always_inline)) { (f(std::integral_constant<int, kI>()), ...); }
+  (std::make_integer_sequence<int, N>());
+}
+
+struct Four {
+  Bytes v[4];
+};
+
+/// Four vectors of 4 dwords a row become vector i = dword i of every row.
+inline Four transpose(const Four& in) {
+  const Bytes a = low_dwords(in.v[0], in.v[1]), b = high_dwords(in.v[0], in.v[1]);
+  const Bytes c = low_dwords(in.v[2], in.v[3]), d = high_dwords(in.v[2], in.v[3]);
+  return {{low_qwords(a, c), high_qwords(a, c), low_qwords(b, d), high_qwords(b, d)}};
+}
+
+/// 16 bytes of every row, transposed: vector i holds bytes 4i … 4i + 3 of each row.
+inline Four load_quads(Rows rows, size_t offset) {
+  Four f;
+  for (size_t j = 0; j < 4; ++j) f.v[j] = load_rows(rows.base + offset + j * rows.stride, rows.stride);
+  return transpose(f);
+}
+inline Bytes load_dword(Rows rows, size_t offset) { return load_dwords(rows.base + offset, rows.stride); }
+
+/// A byte index for shuffle_bytes: within each dword, byte b0, b1, b2, b3 of the same dword; −1 gives zero.
+template <int b0, int b1, int b2, int b3>
+inline Bytes within_dwords() {
+  static constexpr std::array<int8_t, 16> kIndex = [] {
+    std::array<int8_t, 16> index{};
+    const int b[4] = {b0, b1, b2, b3};
+    for (size_t i = 0; i < 16; ++i) index[i] = int8_t(b[i % 4] < 0 ? -128 : b[i % 4] + int(i / 4 * 4));
+    return index;
+  }();
+  return set1_16(kIndex.data());
+}
+
+/// Where the rows of one vector lie in the panel.
+struct Part {
+  Panel* panel;
+  size_t first_row;
+
+  void store_codes(size_t group, size_t quad, Bytes codes) const { store_bytes(panel->codes[group][quad][first_row], codes); }
+  /// 16 bytes a row as four quads of codes.
+  void store_quads(size_t group, size_t quad, const Four& codes) const {
+    for (size_t i = 0; i < 4; ++i) store_codes(group, quad + i, codes.v[i]);
+  }
+  void store_d(size_t group, Bytes dwords) const { store_f16_low(panel->D[group] + first_row, dwords); }
+  void store_m(size_t group, Bytes dwords) const { store_f16_low(panel->M[group] + first_row, dwords); }
+  /// M = −dmin.
+  void store_minus_dmin(Bytes dwords) const {
+    store_m(0, dwords);
+    store_negated(panel->M[0] + first_row, panel->M[0] + first_row);
+  }
+  /// Sub-scale of a half (0 if both are equal), byte kByte of each dword, unsigned.
+  template <int kByte>
+  void store_s(size_t group, size_t half, Bytes dwords) const { store_scale(panel->s[group][half] + first_row, shuffle_bytes(dwords, within_dwords<kByte, -1, -1, -1>())); }
+  /// The minimums of the halves: bytes kByte0 and kByte1.
+  template <int kByte0, int kByte1>
+  void store_mins(size_t group, Bytes dwords) const { store_bytes(panel->m[group] + first_row, shuffle_bytes(dwords, within_dwords<kByte0, -1, kByte1, -1>())); }
+};
+
+inline Bytes low_nibbles(Bytes a) { return bit_and(a, set1_byte(15)); }
+inline Bytes high_nibbles(Bytes a) { return bit_and(shift_right<4>(a), set1_byte(15)); }
+
+/// Blocks to a panel: one specialisation a format. `unpack(rows, part, group)` unpacks one block whose first group is `group`.
+template <TensorType kType>
+struct Unpack;
+
+}  // namespace
+}  // namespace quern::kernels::QUERN_ISA

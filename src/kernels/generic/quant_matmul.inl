@@ -1,0 +1,112 @@
+// The walk over a quantized matrix, the same for one token and for many: 16 rows × 256 columns are unpacked to a panel, which stays
+// in L1 while all tokens pass over it. Included after bytes.h and tile.h of an instruction set.
+namespace quern::kernels::QUERN_ISA {
+namespace {
+
+/// As many tokens as a tile may take, in tiles as even as can be: the cost grows smoothly with n_tokens.
+template <TensorType kType>
+void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, float* y, size_t y_stride, bool first) {
+  using TileFunction = void (*)(const Panel&, size_t, const ActTile&, float*, size_t, bool);
+  static constexpr auto kTiles = []<int... kI>(std::integer_sequence<int, kI...>) {
+    return std::array<TileFunction, sizeof...(kI)>{tile<kType, kI + 1>...};
+  }(std::make_integer_sequence<int, kMaxTileTokens>());
+  for (size_t n_tiles = (n_tokens + kMaxTileTokens - 1) / kMaxTileTokens; n_tiles > 0; --n_tiles) {
+    const size_t n = (n_tokens + n_tiles - 1) / n_tiles;
+    kTiles[n - 1](panel, n_groups, x, y, y_stride, first);
+    n_tokens -= n;
+    x.codes += n * x.group_stride * kActGroup;
+    x.scales += n * x.group_stride;
+    x.sums += n * x.group_stride * 2;
+    y += n * y_stride;
+  }
+}
+
+/// Asks for a share of the next 16 rows, in address order, while these are at work: short rows are streams too short for the hardware.
+inline void prefetch(const std::byte* begin, const std::byte* end) {
+  for (; begin < end; begin += 64) __builtin_prefetch(begin, 0, 2);
+}
+
+template <TensorType kType>
+void unpack_panel(Rows rows, size_t n_groups, Panel& panel) {
+  constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
+  for (size_t g = 0; g < n_groups; g += kBlockGroups) {
+    for (size_t first = 0; first < kPanelRows; first += kPartRows) {
+      Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, {&panel, first}, g);
+    }
+  }
+}
+
+/// Fewer than 16 rows: their bytes are copied, the missing rows zero, and y goes through a copy too.
+template <TensorType kType>
+void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel) {
+  constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
+  const size_t n_rows = args.n_rows - first_row;
+  alignas(64) std::byte bytes[kPanelRows][kPanelGroups / kBlockGroups * kBlockBytes<kType>] = {};
+  for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
+    const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
+    for (size_t r = 0; r < n_rows; ++r) {
+      std::memcpy(bytes[r], args.weights + (first_row + r) * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, n_groups / kBlockGroups * kBlockBytes<kType>);
+    }
+    unpack_panel<kType>({bytes[0], sizeof bytes[0]}, n_groups, panel);
+    for (size_t t = 0; t < args.n_tokens; ++t) {
+      float* y = args.y + t * args.y_stride + first_row;
+      alignas(64) float copy[kPanelRows] = {};
+      if (g > 0) std::memcpy(copy, y, n_rows * sizeof(float));
+      multiply<kType>(panel, n_groups, act_tile(args.x, t, g), 1, copy, kPanelRows, g == 0);
+      std::memcpy(y, copy, n_rows * sizeof(float));
+    }
+  }
+}
+
+template <TensorType kType>
+void quant_matmul_of(const QuantMatmul& args) {
+  constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
+  Panel& panel = *reinterpret_cast<Panel*>(args.scratch);
+  size_t r = 0;
+  for (; r + kPanelRows <= args.n_rows; r += kPanelRows) {
+    const std::byte* rows = args.weights + r * args.row_bytes;
+    const std::byte* next = rows + kPanelRows * args.row_bytes;
+    const size_t next_bytes = std::min(kPanelRows, args.n_rows - r - kPanelRows) * args.row_bytes;
+    for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
+      const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
+      prefetch(next + next_bytes * g / args.x.n_groups, next + next_bytes * (g + n_groups) / args.x.n_groups);
+      unpack_panel<kType>({rows + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes}, n_groups, panel);
+      multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
+    }
+  }
+  if (r < args.n_rows) multiply_last_rows<kType>(args, r, panel);
+}
+
+void quant_matmul(const QuantMatmul& args) {
+  switch (args.type) {
+#define QUERN_CASE(format) \
+  case TensorType::format: return quant_matmul_of<TensorType::format>(args)
+    QUERN_CASE(Q4_0);
+    QUERN_CASE(Q4_1);
+    QUERN_CASE(Q5_0);
+    QUERN_CASE(Q5_1);
+    QUERN_CASE(Q8_0);
+    QUERN_CASE(Q2_K);
+    QUERN_CASE(Q3_K);
+    QUERN_CASE(Q4_K);
+    QUERN_CASE(Q5_K);
+    QUERN_CASE(Q6_K);
+    QUERN_CASE(IQ2_XXS);
+    QUERN_CASE(IQ2_XS);
+    QUERN_CASE(IQ2_S);
+    QUERN_CASE(IQ3_XXS);
+    QUERN_CASE(IQ3_S);
+    QUERN_CASE(IQ1_S);
+    QUERN_CASE(IQ1_M);
+    QUERN_CASE(IQ4_NL);
+    QUERN_CASE(IQ4_XS);
+    QUERN_CASE(TQ1_0);
+    QUERN_CASE(TQ2_0);
+    QUERN_CASE(MXFP4);
+#undef QUERN_CASE
+    default: return;  // callers ask find_group_form first
+  }
+}
+
+}  // namespace
+}  // namespace quern::kernels::QUERN_ISA
