@@ -75,8 +75,8 @@ class GgufTokenizer final : public Tokenizer {
     add_eos_ = ids.add_eos;
     end_tokens_ = std::move(ids.end_tokens);
     special_.emplace(vocab_);
-    add_space_prefix_ = header.get_bool("tokenizer.ggml.add_space_prefix").value_or(!byte_level);
     if (!byte_level) {
+      add_space_prefix_ = header.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
       sentence_piece_.emplace(vocab_, ids.unknown);
       return;
     }
@@ -191,7 +191,7 @@ class GgufTokenizer final : public Tokenizer {
   std::optional<SentencePieceModel> sentence_piece_;
   std::optional<PreTokenizer> pre_tokenizer_;
   std::optional<ByteLevelModel> byte_level_;
-  bool add_space_prefix_ = false;
+  bool add_space_prefix_ = false;  ///< of SentencePiece: text gets a space in front, and decoding takes it away again
   bool clean_spaces_ = false;
 };
 
