@@ -93,6 +93,19 @@ struct VectorKernels {
   void (*hadamard)(float* x, size_t n);
 };
 
+inline constexpr size_t kKeyTilePositions = 16;  ///< lanes of a K tile
+inline constexpr size_t kKeyTilesAtOnce = 4;     ///< K tiles converted together when many queries share them
+inline constexpr size_t kValueRowsAtOnce = 32;   ///< V rows converted together when many queries share them
+
+/// 32 dimensions of a query that was prepared for integer keys. A short last group is padded with zeros.
+struct QueryGroup {
+  int8_t codes[kKvGroup];
+  float scale;
+  int32_t sum;  ///< of the codes
+  int32_t padding[6];
+};
+static_assert(sizeof(QueryGroup) == 64);
+
 /// One piece of 256 positions, one KV head, some query rows (the tokens × query heads that share the head).
 struct AttendPiece {
   KvType k_type, v_type;
@@ -108,9 +121,9 @@ struct AttendPiece {
   float* m;                      ///< [n_queries] out: maximum score
   float* l;                      ///< [n_queries] out: Σ exp(s − m) in 16 lanes, lane = position mod 16, fixed tree
   float* o;                      ///< [n_queries][o_stride] out: Σ exp(s − m)·v, one ascending fma chain per element
-  size_t o_stride;
+  size_t o_stride;               ///< v_dim rounded up to a multiple of 16 or more; what stands past v_dim is unspecified
   float* weights_seen;           ///< optional [256]: += Σ over queries of exp(s − m)/l, for eviction by use; null otherwise
-  std::byte* scratch;            ///< 64-byte aligned, attend_scratch_bytes(n_queries)
+  std::byte* scratch;            ///< 64-byte aligned, attend_scratch_bytes(n_queries, k_dim, v_dim)
 };
 
 struct AttentionKernels {
@@ -130,7 +143,7 @@ struct AttentionKernels {
   void (*merge)(float* m, float* l, float* o, float mp, float lp, const float* op, size_t v_dim);
 };
 size_t query_bytes(KvType k_type, size_t dim);   ///< a multiple of 64
-size_t attend_scratch_bytes(size_t n_queries);
+size_t attend_scratch_bytes(size_t n_queries, size_t k_dim, size_t v_dim);
 
 struct Kernels {
   Isa isa;

@@ -1,0 +1,24 @@
+// Buffer sizes of the attention kernels, the same for every instruction set.
+#include <algorithm>
+
+#include "kernels/kernels.h"
+
+namespace quern::kernels {
+namespace {
+size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+}  // namespace
+
+size_t query_bytes(KvType k_type, size_t dim) {
+  if (!kv_type_has_integer_scores(k_type)) return round_up(dim * sizeof(float), 64);
+  return round_up(kv_scale_groups(k_type, dim) * sizeof(QueryGroup), 64);
+}
+
+size_t attend_scratch_bytes(size_t n_queries, size_t k_dim, size_t v_dim) {
+  const size_t scores = n_queries * kPiecePositions * sizeof(float);
+  const size_t k_tiles = kKeyTilesAtOnce * kKeyTilePositions * k_dim * sizeof(float);
+  const size_t v_rows = kValueRowsAtOnce * round_up(v_dim, 16) * sizeof(float);
+  const size_t scales = kPiecePositions * (k_dim + v_dim + 2 * kKvGroup) / kKvGroup * sizeof(float);
+  return round_up(scores + std::max(k_tiles, v_rows) + round_up(scales, 64), 64);
+}
+
+}  // namespace quern::kernels

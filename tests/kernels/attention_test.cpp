@@ -1,0 +1,203 @@
+// The attention kernels against the definition in double precision, and every instruction set against plain code, bit by bit.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/aligned.h"
+#include "base/rng.h"
+#include "kernels/isa.h"
+#include "quant/kv_codec.h"
+
+using namespace quern;
+using namespace quern::kernels;
+
+namespace {
+
+/// A full piece of random rows and some queries with visible ranges of their own.
+struct Piece {
+  KvType k_type, v_type;
+  size_t k_dim, v_dim, n_queries;
+  AlignedBuffer<std::byte> k_block, v_block;
+  std::vector<float> queries;  // [n_queries][k_dim]
+  std::vector<uint16_t> begin, end;
+  float scale = 0.125f, softcap = 0.0f;
+
+  Piece(KvType kt, KvType vt, size_t kd, size_t vd, size_t n, uint64_t seed) : k_type(kt), v_type(vt), k_dim(kd), v_dim(vd), n_queries(n) {
+    Rng rng(seed);
+    k_block.resize(kv_block_bytes(k_type, k_dim));
+    v_block.resize(kv_block_bytes(v_type, v_dim));
+    // What was never written must not matter: NaNs as far as the type has them.
+    std::memset(k_block.data(), 0xff, k_block.size());
+    std::memset(v_block.data(), 0xff, v_block.size());
+    for (size_t i = 0; i < n; ++i) {
+      const uint16_t b = uint16_t(rng.below(kPiecePositions));
+      begin.push_back(i % 3 == 0 ? 0 : b);
+      end.push_back(uint16_t(begin.back() + 1 + rng.below(kPiecePositions - begin.back())));
+    }
+    const size_t lowest = *std::min_element(begin.begin(), begin.end()), highest = *std::max_element(end.begin(), end.end());
+    std::vector<float> row(std::max(k_dim, v_dim));
+    for (size_t p = lowest; p < highest; ++p) {
+      for (float& x : row) x = rng.uniform(-2, 2);
+      kv_store_k(k_type, row.data(), k_dim, k_block.data(), p);
+      for (float& x : row) x = rng.uniform(-2, 2);
+      kv_store_v(v_type, row.data(), v_dim, v_block.data(), p);
+    }
+    for (size_t i = 0; i < n * k_dim; ++i) queries.push_back(rng.uniform(-3, 3));
+  }
+};
+
+struct Result {
+  std::vector<float> m, l, o;
+};
+
+Result attend(const AttentionKernels& kernels, const Piece& p) {
+  const size_t stride = (p.v_dim + 15) / 16 * 16, query_size = query_bytes(p.k_type, p.k_dim);
+  Result r{std::vector<float>(p.n_queries), std::vector<float>(p.n_queries), std::vector<float>(p.n_queries * stride, 7.0f)};
+  AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim));
+  for (size_t i = 0; i < p.n_queries; ++i) kernels.prepare_query(p.k_type, p.queries.data() + i * p.k_dim, p.k_dim, prepared.data() + i * query_size);
+  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.v_block.data(), prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
+                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data()});
+  std::vector<float> packed;
+  for (size_t i = 0; i < p.n_queries; ++i) packed.insert(packed.end(), r.o.begin() + long(i * stride), r.o.begin() + long(i * stride + p.v_dim));
+  r.o = packed;
+  return r;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0; }
+
+/// Largest error of o/l against double arithmetic on the rows as they read back.
+double worst_error(const Piece& p, const Result& r) {
+  double worst = 0;
+  std::vector<float> row(std::max(p.k_dim, p.v_dim));
+  for (size_t i = 0; i < p.n_queries; ++i) {
+    std::vector<double> s, o(p.v_dim, 0.0);
+    double top = -INFINITY, sum = 0;
+    for (size_t pos = p.begin[i]; pos < p.end[i]; ++pos) {
+      kv_load_k(p.k_type, p.k_block.data(), p.k_dim, pos, row.data());
+      double dot = 0;
+      for (size_t d = 0; d < p.k_dim; ++d) dot += double(row[d]) * double(p.queries[i * p.k_dim + d]);
+      dot *= double(p.scale);
+      if (p.softcap > 0) dot = double(p.softcap) * std::tanh(dot / double(p.softcap));
+      s.push_back(dot);
+      top = std::max(top, dot);
+    }
+    for (size_t j = 0; j < s.size(); ++j) {
+      const double weight = std::exp(s[j] - top);
+      sum += weight;
+      kv_load_v(p.v_type, p.v_block.data(), p.v_dim, p.begin[i] + j, row.data());
+      for (size_t d = 0; d < p.v_dim; ++d) o[d] += weight * double(row[d]);
+    }
+    worst = std::max(worst, std::fabs(top - double(r.m[i])) / 10);
+    for (size_t d = 0; d < p.v_dim; ++d) worst = std::max(worst, std::fabs(o[d] / sum - double(r.o[i * p.v_dim + d]) / double(r.l[i])));
+  }
+  return worst;
+}
+
+constexpr KvType kFloatTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16};
+
+}  // namespace
+
+TEST_CASE("attention of a piece agrees with double arithmetic") {
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    for (const KvType type : kFloatTypes) {
+      for (const size_t dim : {64, 100}) {
+        for (const float softcap : {0.0f, 5.0f}) {
+          Piece p(type, type, dim, dim, 11, dim);
+          p.softcap = softcap;
+          CAPTURE(kernels.name, kv_type_name(type), dim, softcap);
+          CHECK(worst_error(p, attend(*kernels.attention, p)) < 2e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention gives the same bits on every instruction set, for every head size and number of queries") {
+  const AttentionKernels& plain = *test::scalar().attention;
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    uint64_t seed = 1;
+    for (const KvType k_type : kFloatTypes) {
+      for (const size_t dim : {1, 8, 15, 64, 72, 80, 96, 100, 128, 256}) {
+        for (const size_t n_queries : {1, 3, 7, 8, 9, 22}) {
+          const KvType v_type = kFloatTypes[seed % std::size(kFloatTypes)];
+          ++seed;
+          const Piece p(k_type, v_type, dim, seed % 2 ? dim : dim / 2 + 1, n_queries, seed);
+          const Result expected = attend(plain, p), got = attend(*kernels.attention, p);
+          CAPTURE(kernels.name, kv_type_name(k_type), kv_type_name(v_type), dim, n_queries);
+          REQUIRE(std::all_of(expected.o.begin(), expected.o.end(), [](float x) { return std::isfinite(x); }));
+          REQUIRE(same_bits(got.m, expected.m));
+          REQUIRE(same_bits(got.l, expected.l));
+          REQUIRE(same_bits(got.o, expected.o));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a query gets the same bits alone as among others") {
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    for (const KvType type : kFloatTypes) {
+      const Piece all(type, type, 80, 80, 23, 5);
+      const Result together = attend(*kernels.attention, all);
+      for (size_t i = 0; i < all.n_queries; ++i) {
+        Piece one(type, type, 80, 80, 23, 5);
+        one.n_queries = 1;
+        one.queries.assign(all.queries.begin() + long(i * 80), all.queries.begin() + long(i * 80 + 80));
+        one.begin = {all.begin[i]};
+        one.end = {all.end[i]};
+        const Result alone = attend(*kernels.attention, one);
+        CAPTURE(kernels.name, kv_type_name(type), i);
+        REQUIRE(alone.m[0] == together.m[i]);
+        REQUIRE(alone.l[0] == together.l[i]);
+        REQUIRE(std::memcmp(alone.o.data(), together.o.data() + i * 80, 80 * 4) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("rows are stored as the codec defines, on every instruction set") {
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    Rng rng(3);
+    for (const KvType type : all_kv_types()) {
+      for (const size_t dim : {1, 15, 64, 72, 100}) {
+        AlignedBuffer<std::byte> expected(kv_block_bytes(type, dim)), got(expected.size());
+        expected.zero();
+        got.zero();
+        std::vector<float> row(dim);
+        for (const size_t position : {0, 1, 16, 37, 255}) {
+          for (float& x : row) x = rng.uniform(-5, 5);
+          if (position == 37) row[0] = 7e4f;
+          kv_store_k(type, row.data(), dim, expected.data(), position);
+          kernels.attention->store_k(type, row.data(), dim, got.data(), position);
+        }
+        CAPTURE(kernels.name, kv_type_name(type), dim);
+        CHECK(std::memcmp(expected.data(), got.data(), got.size()) == 0);
+        kv_store_v(type, row.data(), dim, expected.data(), 9);
+        kernels.attention->store_v(type, row.data(), dim, got.data(), 9);
+        CHECK(std::memcmp(expected.data(), got.data(), got.size()) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("merging starts from nothing and keeps the order of pieces") {
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    float m = -INFINITY, l = 0, o[3] = {};
+    const float first[] = {2, -4, 6}, second[] = {1, 1, 1};
+    kernels.attention->merge(&m, &l, o, 1.5f, 2.0f, first, 3);
+    CHECK(m == 1.5f);
+    CHECK(l == 2.0f);
+    CHECK(std::memcmp(o, first, sizeof o) == 0);
+    kernels.attention->merge(&m, &l, o, 2.5f, 1.0f, second, 3);
+    CHECK(m == 2.5f);
+    CHECK(l == Approx(2 * std::exp(-1.0) + 1));
+    CHECK(o[1] == Approx(-4 * std::exp(-1.0) + 1));
+  }
+}
