@@ -44,7 +44,8 @@ class KvCache {
   }
   std::byte* v_block(size_t layer, size_t piece, size_t head) {
     const KvLayerLayout& l = layout_.layer(layer);
-    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + l.geometry.n_kv_heads * l.k_block_bytes + head * l.v_block_bytes;
+    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + l.geometry.n_kv_heads * l.k_block_bytes +
+           head * l.v_block_bytes;
   }
 
   /// The spans that the query at absolute position `position` sees in a layer, ascending, at most kMaxSpans; returns how many.
@@ -57,9 +58,14 @@ class KvCache {
   uint64_t committed_bytes() const { return committed_bytes_; }
 
  private:
+  void check_memory(size_t n_tokens, uint64_t missing) const;
+  void commit(size_t layer, size_t n_slots);
+  void release(size_t layer, size_t n_slots);
+
   KvLayout layout_;
   std::byte* base_ = nullptr;
   size_t n_tokens_ = 0;
+  size_t high_water_ = 0;                ///< positions below it may have been written since the last start from 0
   std::vector<size_t> committed_slots_;  ///< per layer: slots [0, n) are committed
   uint64_t committed_bytes_ = 0;
 };

@@ -26,26 +26,40 @@ struct KvPolicy {
 struct KvLayoutOptions {
   KvType k_type = KvType::kF16;
   KvType v_type = KvType::kF16;
-  size_t n_ctx = 0;      ///< tokens
+  size_t n_ctx = 0;      ///< tokens; no bound where the policy has a window
   size_t max_chunk = 512;  ///< most tokens of one forward step (slack of the rings)
-  KvPolicy policy;
+  KvPolicy policy = {};
+  uint64_t memory_limit_bytes = 0;  ///< KvCache::prepare refuses to commit more; 0: what the machine has
 };
 
 struct KvLayerLayout {
   KvLayerGeometry geometry;
+  uint32_t window = 0;        ///< tokens that a query sees, itself included: the model's or the user's, the smaller; 0: everything
+  uint32_t sinks = 0;         ///< first tokens that it sees besides, where the window is the user's
   size_t k_block_bytes = 0;   ///< one head, 256 positions
   size_t v_block_bytes = 0;
+  size_t k_row_bytes = 0;     ///< codes and scales of one head at one position
+  size_t v_row_bytes = 0;
   size_t piece_bytes = 0;     ///< heads × (k + v), a multiple of the page size
   size_t n_pinned = 0;        ///< pieces at the start that a ring never overwrites (sinks)
   size_t n_pieces = 0;        ///< slots: all pieces of the context, or pinned ones and the ring
   bool is_ring = false;
   uint64_t offset_bytes = 0;  ///< of slot 0 in the reservation
-  uint32_t window() const { return geometry.window; }
+
+  /// Codes and scales that one token adds to the layer.
+  uint64_t token_bytes() const { return uint64_t(geometry.n_kv_heads) * (k_row_bytes + v_row_bytes); }
+  /// Tokens of n_tokens that later queries can still see.
+  size_t held_tokens(size_t n_tokens) const;
+  /// Slots that hold something once n_tokens were written; slots fill in ascending order.
+  size_t slots_for(size_t n_tokens) const;
+  /// Slot of an absolute piece number.
+  size_t slot(size_t piece) const { return piece < n_pieces ? piece : n_pinned + (piece - n_pinned) % (n_pieces - n_pinned); }
 };
 
 class KvLayout {
  public:
   KvLayout() = default;
+  /// @throws Error(kUsage) for sinks without a window, Error(kModel) for a head size that no row can hold.
   KvLayout(const std::vector<KvLayerGeometry>& layers, const KvLayoutOptions& options);
 
   const KvLayoutOptions& options() const { return options_; }
@@ -53,7 +67,7 @@ class KvLayout {
   const KvLayerLayout& layer(size_t i) const { return layers_[i]; }
 
   /// Slot of an absolute piece number in a layer.
-  size_t slot(size_t layer, size_t piece) const;
+  size_t slot(size_t layer, size_t piece) const { return layers_[layer].slot(piece); }
   /// Bytes of codes and scales that one more token adds over all layers (windowed layers included).
   uint64_t bytes_per_token() const;
   /// 2·L·H_kv·D_h·bytes of the element alone, scales not counted.

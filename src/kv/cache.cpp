@@ -1,0 +1,149 @@
+// The cache's memory: one reservation of address space, committed and released by whole pieces.
+#include "kv/cache.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "base/cpu.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t kHugePageBytes = 2 << 20;
+constexpr size_t kHysteresisSlots = 1;  // kept when rewinding, so that a step back and forth costs no page faults
+
+double mib(uint64_t bytes) { return double(bytes) / double(1 << 20); }
+
+std::string address_space_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "RLIMIT_AS is unlimited";
+  return fmt::format("RLIMIT_AS is {:.0f} MiB", mib(limit.rlim_cur));
+}
+
+}  // namespace
+
+KvCache::KvCache(KvLayout layout) : layout_(std::move(layout)), committed_slots_(layout_.n_layers(), 0) {
+  const uint64_t bytes = layout_.reserved_bytes();
+  if (bytes == 0) return;
+  void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) {
+    throw_error(ErrorKind::kRuntime, "cannot reserve {:.1f} MiB of address space for a KV cache of {} tokens ({}; {}): lower the context with -c or raise the limit",
+                mib(bytes), layout_.options().n_ctx, std::strerror(errno), address_space_limit());
+  }
+  base_ = static_cast<std::byte*>(p);
+  // With THP=always the first touch of a piece would commit 2 MiB; each layer gets them back once it is that large.
+  madvise(base_, bytes, MADV_NOHUGEPAGE);
+}
+
+KvCache::~KvCache() {
+  if (base_) munmap(base_, layout_.reserved_bytes());
+}
+
+void KvCache::prepare(size_t n_tokens) {
+  uint64_t missing = 0;
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    QUERN_CHECK(l.is_ring || n_tokens <= l.n_pieces * kPiecePositions, "{} tokens, context {}", n_tokens, layout_.options().n_ctx);
+    const size_t wanted = l.slots_for(n_tokens);
+    if (wanted > committed_slots_[i]) missing += (wanted - committed_slots_[i]) * uint64_t(l.piece_bytes);
+  }
+  if (missing > 0) {
+    check_memory(n_tokens, missing);
+    for (size_t i = 0; i < layout_.n_layers(); ++i) commit(i, layout_.layer(i).slots_for(n_tokens));
+  }
+  high_water_ = std::max(high_water_, n_tokens);
+}
+
+void KvCache::check_memory(size_t n_tokens, uint64_t missing) const {
+  const uint64_t limit = layout_.options().memory_limit_bytes, total = committed_bytes_ + missing;
+  if (limit > 0 && total > limit) {
+    throw_error(ErrorKind::kRuntime, "the KV cache needs {:.1f} MiB for {} tokens and its limit is {:.1f} MiB: raise the limit, lower the context or choose a smaller KV type",
+                mib(total), n_tokens, mib(limit));
+  }
+  const uint64_t available = available_memory_bytes();
+  if (missing > available) {
+    throw_error(ErrorKind::kRuntime, "the KV cache needs {:.1f} MiB more for {} tokens ({:.1f} MiB in all) and {:.1f} MiB of memory are available: lower the context or choose a smaller KV type",
+                mib(missing), n_tokens, mib(total), mib(available));
+  }
+}
+
+void KvCache::commit(size_t layer, size_t n_slots) {
+  const KvLayerLayout& l = layout_.layer(layer);
+  size_t& committed = committed_slots_[layer];
+  if (n_slots <= committed) return;
+  std::byte* const start = base_ + l.offset_bytes;
+  const size_t bytes = (n_slots - committed) * l.piece_bytes;
+  if (mprotect(start + committed * l.piece_bytes, bytes, PROT_READ | PROT_WRITE) != 0) {
+    throw_error(ErrorKind::kRuntime, "cannot commit {:.1f} MiB for the KV cache of layer {} ({}; {:.1f} MiB are committed so far): lower the context or choose a smaller KV type",
+                mib(bytes), layer, std::strerror(errno), mib(committed_bytes_));
+  }
+  committed = n_slots;
+  committed_bytes_ += bytes;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(start) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(start) + n_slots * l.piece_bytes) / kHugePageBytes * kHugePageBytes;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+void KvCache::release(size_t layer, size_t n_slots) {
+  const KvLayerLayout& l = layout_.layer(layer);
+  size_t& committed = committed_slots_[layer];
+  if (n_slots >= committed) return;
+  std::byte* const start = base_ + l.offset_bytes + n_slots * l.piece_bytes;
+  const size_t bytes = (committed - n_slots) * l.piece_bytes;
+  madvise(start, bytes, MADV_DONTNEED);
+  mprotect(start, bytes, PROT_NONE);
+  committed = n_slots;
+  committed_bytes_ -= bytes;
+}
+
+bool KvCache::rewind(size_t n_tokens) {
+  if (n_tokens >= n_tokens_ && n_tokens >= high_water_) return true;
+  if (n_tokens > 0 && n_tokens < oldest_rewind()) return false;
+  n_tokens_ = std::min(n_tokens_, n_tokens);
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    const bool wrapped = l.is_ring && high_water_ > l.n_pieces * kPiecePositions;
+    if (n_tokens == 0 || !wrapped) release(i, n_tokens == 0 ? 0 : l.slots_for(n_tokens) + kHysteresisSlots);
+  }
+  // Only starting again makes rows that a ring lost irrelevant.
+  if (n_tokens == 0) high_water_ = 0;
+  return true;
+}
+
+size_t KvCache::oldest_rewind() const {
+  size_t oldest = 0;
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    if (!l.is_ring || high_water_ <= l.n_pieces * kPiecePositions) continue;
+    // The ring still holds its last pieces up to the one that was written last; the query at n sees n − window + 1 and later.
+    const size_t first_held = (high_water_ - 1) / kPiecePositions - (l.n_pieces - l.n_pinned) + 1;
+    oldest = std::max(oldest, first_held * kPiecePositions + l.window - 1);
+  }
+  return oldest;
+}
+
+size_t KvCache::spans(size_t layer, size_t position, KvSpan* out) const {
+  const KvLayerLayout& l = layout_.layer(layer);
+  const size_t end = position + 1;
+  if (l.window == 0 || end <= size_t(l.window) + l.sinks) {
+    out[0] = {0, end, false};
+    return 1;
+  }
+  size_t n = 0;
+  if (l.sinks > 0) out[n++] = {0, l.sinks, true};
+  out[n++] = {end - l.window, end, false};
+  return n;
+}
+
+size_t KvCache::sink_query_position(size_t position) const {
+  const KvPolicy& policy = layout_.options().policy;
+  return std::min(position, size_t(policy.sinks) + policy.window - 1);
+}
+
+}  // namespace quern
