@@ -1,6 +1,7 @@
 // Attention over the cache, for any number of sequences at once. Rows are written first and always read back as stored, the
 // chunk's own included; each query walks the spans that the cache gives it, piece by piece, merged in ascending order.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -35,7 +36,8 @@ struct AttentionArgs {
 };
 
 /// Workspace for a step: an upper bound over what its segments need. n_workers = team size; n_positions = the longest context.
-size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_positions, int n_workers);
+size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_positions,
+                                 int n_workers);
 
 /// Every worker of the team calls it with the same arguments. Writes k and v to the caches, then attends.
 /// `cancelled` (may be null) is polled at each chunk; a cancelled call leaves `out` unspecified.

@@ -1,0 +1,272 @@
+// Attention over a cache: right against double arithmetic, and the same bits however a sequence is cut into steps, whoever
+// computes it and beside whatever else.
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/aligned.h"
+#include "base/rng.h"
+
+using namespace quern;
+
+namespace {
+
+struct Shape {
+  size_t n_heads = 4, n_kv_heads = 2, k_dim = 32, v_dim = 32;
+};
+
+/// A sequence of random projections, the same for the same seed.
+struct Sequence {
+  Shape shape;
+  size_t n;
+  std::vector<float> q, k, v;
+  Sequence(Shape s, size_t n_tokens, uint64_t seed) : shape(s), n(n_tokens), q(n * s.n_heads * s.k_dim), k(n * s.n_kv_heads * s.k_dim), v(n * s.n_kv_heads * s.v_dim) {
+    Rng rng(seed);
+    for (std::vector<float>* x : {&q, &k, &v}) {
+      for (float& f : *x) f = rng.uniform(-2, 2);
+    }
+  }
+  size_t out_row() const { return shape.n_heads * shape.v_dim; }
+};
+
+struct Setup {
+  KvType k_type = KvType::kF16, v_type = KvType::kF16;
+  uint32_t window = 0;
+  KvPolicy policy = {};
+  size_t max_chunk = 512;
+  float scale = 0.18f, softcap = 0.0f;
+  std::vector<float> sinks = {};
+  int n_threads = 1;
+  const kernels::Kernels* kernels = kernels::kernels_for(kernels::Isa::kScalar);
+};
+
+const kernels::Kernels* best_kernels() {
+  const kernels::Kernels* best = kernels::kernels_for(kernels::Isa::kScalar);
+  for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (const kernels::Kernels* table = kernels::kernels_for(isa)) best = table;
+  }
+  return best;
+}
+
+std::unique_ptr<KvCache> make_cache(const Shape& s, const Setup& setup, size_t n_ctx) {
+  const KvLayerGeometry layer{uint32_t(s.n_kv_heads), uint32_t(s.k_dim), uint32_t(s.v_dim), setup.window};
+  return std::make_unique<KvCache>(KvLayout({layer}, {.k_type = setup.k_type, .v_type = setup.v_type, .n_ctx = n_ctx, .max_chunk = setup.max_chunk, .policy = setup.policy}));
+}
+
+/// Which tokens of which sequence one step takes.
+struct Part {
+  const Sequence* sequence;
+  KvCache* cache;
+  size_t first, n;
+  float* out;  // of the whole sequence
+};
+
+void step(const std::vector<Part>& parts, const Setup& setup) {
+  const Shape shape = parts[0].sequence->shape;
+  std::vector<float> q, k, v;
+  std::vector<ops::AttentionSegment> segments;
+  size_t rows = 0, n_positions = 0;
+  const auto append = [](std::vector<float>& to, const std::vector<float>& from, size_t first, size_t n, size_t width) {
+    to.insert(to.end(), from.begin() + long(first * width), from.begin() + long((first + n) * width));
+  };
+  for (const Part& p : parts) {
+    p.cache->prepare(p.first + p.n);
+    segments.push_back({p.cache, p.first, rows, p.n});
+    append(q, p.sequence->q, p.first, p.n, shape.n_heads * shape.k_dim);
+    append(k, p.sequence->k, p.first, p.n, shape.n_kv_heads * shape.k_dim);
+    append(v, p.sequence->v, p.first, p.n, shape.n_kv_heads * shape.v_dim);
+    rows += p.n;
+    n_positions = std::max(n_positions, p.first + p.n);
+  }
+  std::vector<float> out(rows * shape.n_heads * shape.v_dim);
+  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(rows, shape.n_heads, shape.n_kv_heads, shape.k_dim, shape.v_dim, n_positions, setup.n_threads) + 64);
+  std::memset(workspace.data(), 0xff, workspace.size());  // nothing may be taken as zero
+  const std::vector<float> q_sink = q;
+  ops::AttentionArgs args{.kernels = setup.kernels,
+                          .segments = segments,
+                          .layer = 0,
+                          .n_heads = shape.n_heads,
+                          .n_kv_heads = shape.n_kv_heads,
+                          .k_dim = shape.k_dim,
+                          .v_dim = shape.v_dim,
+                          .q = q.data(),
+                          .q_sink = parts[0].cache->has_sinks() ? q_sink.data() : nullptr,
+                          .k = k.data(),
+                          .v = v.data(),
+                          .sinks = setup.sinks.empty() ? nullptr : setup.sinks.data(),
+                          .scale = setup.scale,
+                          .softcap = setup.softcap,
+                          .out = out.data(),
+                          .workspace = workspace.data()};
+  run_team(setup.n_threads, [&](Worker& worker) { ops::attention(worker, args, nullptr); });
+  for (size_t i = workspace.size() - 64; i < workspace.size(); ++i) REQUIRE(workspace[i] == std::byte{0xff});
+  size_t row = 0;
+  for (const Part& p : parts) {
+    p.cache->advance(p.first + p.n);
+    std::copy_n(out.begin() + long(row * p.sequence->out_row()), p.n * p.sequence->out_row(), p.out + p.first * p.sequence->out_row());
+    row += p.n;
+  }
+}
+
+/// The whole sequence in steps of `chunk` tokens (the last shorter).
+std::vector<float> run(const Sequence& s, const Setup& setup, size_t chunk) {
+  const auto cache = make_cache(s.shape, setup, s.n);
+  std::vector<float> out(s.n * s.out_row());
+  for (size_t first = 0; first < s.n; first += chunk) step({{&s, cache.get(), first, std::min(chunk, s.n - first), out.data()}}, setup);
+  return out;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0; }
+
+/// Double arithmetic straight from the projections. Sees what the setup says it sees.
+double worst_error(const Sequence& s, const Setup& setup, const std::vector<float>& out, size_t every = 1) {
+  const Shape& shape = s.shape;
+  const size_t group = shape.n_heads / shape.n_kv_heads;
+  const size_t window = setup.policy.window ? setup.policy.window : setup.window;
+  double worst = 0;
+  for (size_t t = 0; t < s.n; t += every) {
+    for (size_t h = 0; h < shape.n_heads; ++h) {
+      const float* q = s.q.data() + (t * shape.n_heads + h) * shape.k_dim;
+      std::vector<double> o(shape.v_dim, 0.0);
+      double sum = setup.sinks.empty() ? 0 : std::exp(double(setup.sinks[h]));
+      for (size_t pos = 0; pos <= t; ++pos) {
+        if (window && pos + window <= t && pos >= setup.policy.sinks) continue;
+        const float* k = s.k.data() + (pos * shape.n_kv_heads + h / group) * shape.k_dim;
+        const float* v = s.v.data() + (pos * shape.n_kv_heads + h / group) * shape.v_dim;
+        double dot = 0;
+        for (size_t d = 0; d < shape.k_dim; ++d) dot += double(q[d]) * double(k[d]);
+        dot *= double(setup.scale);
+        if (setup.softcap > 0) dot = double(setup.softcap) * std::tanh(dot / double(setup.softcap));
+        const double weight = std::exp(dot);
+        sum += weight;
+        for (size_t d = 0; d < shape.v_dim; ++d) o[d] += weight * double(v[d]);
+      }
+      for (size_t d = 0; d < shape.v_dim; ++d) worst = std::max(worst, std::fabs(o[d] / sum - double(out[t * s.out_row() + h * shape.v_dim + d])));
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("attention over an f32 cache agrees with double arithmetic") {
+  const Sequence s({.n_heads = 6, .n_kv_heads = 2, .k_dim = 24, .v_dim = 20}, 600, 1);
+  Setup setup{.k_type = KvType::kF32, .v_type = KvType::kF32, .kernels = best_kernels()};
+  SECTION("full") {}
+  SECTION("softcap") { setup.softcap = 4; }
+  SECTION("learned sinks") { setup.sinks = {-1, 0, 1, 2, 3, 8}; }
+  SECTION("window of 8") { setup.window = 8; }
+  SECTION("window of 256") { setup.window = 256; }
+  SECTION("sinks and window") { setup.policy = {.window = 50, .sinks = 4}; }
+  CHECK(worst_error(s, setup, run(s, setup, 512), 7) < 1e-5);
+  CHECK(worst_error(s, setup, run(s, setup, 1), 7) < 1e-5);
+}
+
+TEST_CASE("an f16 cache costs what f16 costs") {
+  const Sequence s({}, 400, 2);
+  const Setup setup{.kernels = best_kernels()};
+  const double error = worst_error(s, setup, run(s, setup, 400), 7);
+  CHECK(error < 2e-3);
+  CHECK(error > 1e-6);  // or it was not f16
+}
+
+TEST_CASE("the same bits however the sequence is cut, on every instruction set, with any number of threads") {
+  const Sequence s({.n_heads = 6, .n_kv_heads = 2, .k_dim = 24, .v_dim = 40}, 600, 3);
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16}) {
+    for (const uint32_t window : {0u, 8u, 300u}) {
+      Setup setup{.k_type = type, .v_type = type, .window = window};
+      const std::vector<float> expected = run(s, setup, 512);
+      for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+        setup.kernels = kernels::kernels_for(isa);
+        if (!setup.kernels) continue;
+        for (const int n_threads : {1, 2, 3}) {
+          setup.n_threads = n_threads;
+          for (const size_t chunk : {1, 7, 255, 256, 512}) {
+            if (chunk == 1 && (isa == kernels::Isa::kScalar || n_threads == 3) && window == 300) continue;  // slow, and covered
+            CAPTURE(kv_type_name(type), window, setup.kernels->name, n_threads, chunk);
+            REQUIRE(same_bits(run(s, setup, chunk), expected));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("windows are right at every offset, also after the ring came round") {
+  const Sequence s({.n_heads = 2, .n_kv_heads = 1, .k_dim = 16, .v_dim = 16}, 2600, 4);
+  for (const uint32_t window : {8u, 255u, 256u, 257u, 512u}) {
+    Setup setup{.k_type = KvType::kF32, .v_type = KvType::kF32, .window = window, .max_chunk = 300, .n_threads = 2, .kernels = best_kernels()};
+    REQUIRE(make_cache(s.shape, setup, s.n)->layout().layer(0).is_ring);
+    const std::vector<float> out = run(s, setup, 300);
+    CAPTURE(window);
+    CHECK(worst_error(s, setup, out, 3) < 1e-5);
+    setup.max_chunk = 512;
+    CHECK(same_bits(run(s, setup, 1), out));
+    CHECK(same_bits(run(s, setup, 512), out));
+    if (window == 8) {  // the planted fault: a window that is one too short is noticed
+      setup.window = 7;
+      CHECK_FALSE(same_bits(run(s, setup, 512), out));
+    }
+  }
+}
+
+TEST_CASE("endless generation keeps sinks and window in flat memory") {
+  const Sequence s({.n_heads = 2, .n_kv_heads = 1, .k_dim = 16, .v_dim = 16}, 3000, 5);
+  Setup setup{.k_type = KvType::kF32, .v_type = KvType::kF32, .policy = {.window = 300, .sinks = 5}, .max_chunk = 256, .kernels = best_kernels()};
+  const auto cache = make_cache(s.shape, setup, 512);  // far shorter than the sequence
+  std::vector<float> out(s.n * s.out_row());
+  for (size_t first = 0; first < s.n; first += 200) {
+    step({{&s, cache.get(), first, 200, out.data()}}, setup);
+    REQUIRE(cache->committed_bytes() <= cache->layout().reserved_bytes());
+  }
+  CHECK(cache->layout().layer(0).n_pieces == 5);
+  CHECK(worst_error(s, setup, out, 5) < 1e-5);
+  CHECK(same_bits(run(s, setup, 1), out));
+}
+
+TEST_CASE("a sequence gets the same bits alone as in a batch") {
+  const Shape shape{.n_heads = 6, .n_kv_heads = 2, .k_dim = 24, .v_dim = 24};
+  const Sequence a(shape, 700, 6), b(shape, 300, 7), c(shape, 530, 8);
+  for (const int n_threads : {1, 2}) {
+    Setup setup{.n_threads = n_threads, .kernels = best_kernels()};
+    const std::vector<float> alone[] = {run(a, setup, 512), run(b, setup, 512), run(c, setup, 512)};
+    std::vector<float> out[] = {std::vector<float>(alone[0].size()), std::vector<float>(alone[1].size()), std::vector<float>(alone[2].size())};
+    const auto ca = make_cache(shape, setup, 700), cb = make_cache(shape, setup, 300), cc = make_cache(shape, setup, 530);
+    step({{&a, ca.get(), 0, 500, out[0].data()}, {&b, cb.get(), 0, 1, out[1].data()}, {&c, cc.get(), 0, 3, out[2].data()}}, setup);
+    step({{&a, ca.get(), 500, 1, out[0].data()}, {&b, cb.get(), 1, 1, out[1].data()}, {&c, cc.get(), 3, 1, out[2].data()}}, setup);
+    step({{&a, ca.get(), 501, 199, out[0].data()}, {&b, cb.get(), 2, 298, out[1].data()}, {&c, cc.get(), 4, 526, out[2].data()}}, setup);
+    for (int i = 0; i < 3; ++i) CHECK(same_bits(out[i], alone[i]));
+  }
+}
+
+TEST_CASE("a rewound sequence continues as if the rows had never been there") {
+  const Sequence s({}, 900, 9), other({}, 900, 10);
+  Setup setup{.window = 100, .max_chunk = 64, .kernels = best_kernels()};
+  const std::vector<float> expected = run(s, setup, 64);
+  const auto cache = make_cache(s.shape, setup, s.n);
+  std::vector<float> out(expected.size()), waste(expected.size());
+  for (size_t first = 0; first < 640; first += 64) step({{&s, cache.get(), first, 64, out.data()}}, setup);
+  step({{&other, cache.get(), 640, 64, waste.data()}}, setup);
+  REQUIRE(cache->rewind(640));
+  for (size_t first = 640; first < s.n; first += 64) step({{&s, cache.get(), first, std::min<size_t>(64, s.n - first), out.data()}}, setup);
+  CHECK(same_bits(out, expected));
+}
+
+TEST_CASE("a cancelled step does no work but still meets its barriers") {
+  const Sequence s({}, 64, 11);
+  Setup setup{.n_threads = 2, .kernels = best_kernels()};
+  const auto cache = make_cache(s.shape, setup, 64);
+  cache->prepare(64);
+  std::vector<float> q = s.q, k = s.k, v = s.v, out(s.n * s.out_row(), 5.0f);
+  const ops::AttentionSegment segment{cache.get(), 0, 0, 64};
+  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(64, 4, 2, 32, 32, 64, 2));
+  const ops::AttentionArgs args{.kernels = setup.kernels, .segments = {&segment, 1}, .n_heads = 4, .n_kv_heads = 2, .k_dim = 32, .v_dim = 32, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data(), .workspace = workspace.data()};
+  const std::atomic<bool> cancelled{true};
+  run_team(2, [&](Worker& worker) { ops::attention(worker, args, &cancelled); });
+  CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == 5.0f; }));
+}
