@@ -187,7 +187,9 @@ TEST_CASE("the same bits however the sequence is cut, on every instruction set, 
         for (const int n_threads : {1, 2, 3}) {
           setup.n_threads = n_threads;
           for (const size_t chunk : {1, 7, 255, 256, 512}) {
-            if (chunk == 1 && (isa == kernels::Isa::kScalar || n_threads == 3) && window == 300) continue;  // slow, and covered
+            // Single tokens over many threads spend their time at barriers, and plain code its in fma calls: a sample is enough.
+            if (chunk == 1 && (n_threads == 3 || window != 0)) continue;
+            if (isa == kernels::Isa::kScalar && (n_threads > 1 || chunk == 255)) continue;
             CAPTURE(kv_type_name(type), window, setup.kernels->name, n_threads, chunk);
             REQUIRE(same_bits(run(s, setup, chunk), expected));
           }
