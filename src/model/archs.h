@@ -1,0 +1,36 @@
+// What neither the GGUF keys nor the presence of tensors can say about an architecture: one row each, the only place in the
+// source where an architecture has a name.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace quern {
+
+enum class RopePairing : uint8_t {
+  kInterleaved,  ///< (x[2i], x[2i+1])
+  kHalf,         ///< (x[i], x[i + n/2]), "NeoX"
+  kNone          ///< no rotary embedding
+};
+enum class Activation : uint8_t { kSilu, kGelu };
+enum class NormKind : uint8_t { kRms, kLayer };
+
+struct ArchSpec {
+  std::string_view name;              ///< general.architecture
+  RopePairing rope = RopePairing::kHalf;
+  Activation activation = Activation::kSilu;
+  NormKind norm = NormKind::kRms;
+  bool scale_embedding = false;       ///< token embeddings times sqrt(n_embd)
+  uint32_t window_pattern = 0;        ///< without a key: layer i sees everything when i % n == n−1, the others a window; 0: the window
+                                      ///< (if the file has one) is not used
+  float local_rope_base = 0.0f;       ///< rope base of windowed layers when the file has none; 0: as the others
+};
+
+/// The row of an architecture, or nullptr.
+const ArchSpec* find_arch(std::string_view name);
+std::span<const ArchSpec> all_archs();
+/// All names, for messages.
+std::string arch_names();
+
+}  // namespace quern

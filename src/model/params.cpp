@@ -1,0 +1,189 @@
+// Keys to numbers. Every size is checked for sense here, so that nothing later can divide by zero or overflow.
+#include "model/params.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace quern {
+namespace {
+
+constexpr uint64_t kMaxDim = 1u << 20;
+
+/// Keys of one architecture: "llama.block_count" and so on.
+class Keys {
+ public:
+  Keys(const gguf::Header& header, std::string_view arch) : header_(header), prefix_(std::string(arch) + ".") {}
+
+  const gguf::Header& header() const { return header_; }
+  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+
+  std::optional<uint64_t> maybe_size(std::string_view key, uint64_t most = kMaxDim) const {
+    const std::string name = full(key);
+    const auto value = header_.get_uint(name);
+    if (value && (*value == 0 || *value > most)) throw_error(ErrorKind::kModel, "{} is {}; allowed is 1 to {}", name, *value, most);
+    return value;
+  }
+  uint64_t size(std::string_view key, uint64_t most = kMaxDim) const {
+    const auto value = maybe_size(key, most);
+    if (!value) missing(key);
+    return *value;
+  }
+  [[noreturn]] void missing(std::string_view key) const { throw_error(ErrorKind::kModel, "the key {} is missing; a model of this architecture needs it", full(key)); }
+
+  std::optional<float> maybe_float(std::string_view key) const {
+    const std::string name = full(key);
+    const auto value = header_.get_float(name);
+    if (value && !std::isfinite(*value)) throw_error(ErrorKind::kModel, "{} is not a finite number", name);
+    return value ? std::optional<float>(float(*value)) : std::nullopt;
+  }
+  std::optional<float> maybe_positive(std::string_view key) const {
+    const auto value = maybe_float(key);
+    if (value && !(*value > 0.0f)) throw_error(ErrorKind::kModel, "{} is {}; it must be greater than 0", full(key), *value);
+    return value;
+  }
+
+  /// A number for each layer: from an array of n_layers, or one number for all. Empty when the key is absent.
+  std::vector<uint64_t> per_layer(std::string_view key, size_t n_layers) const {
+    const std::string name = full(key);
+    const gguf::Value* value = header_.find(name);
+    if (!value) return {};
+    if (value->type != gguf::ValueType::Array) return std::vector<uint64_t>(n_layers, size(key));
+    const gguf::Array& array = *header_.get_array(name);
+    if (array.element_type == gguf::ValueType::String || array.size < n_layers) {
+      throw_error(ErrorKind::kModel, "{} has {} entries of type {}; wanted are numbers for {} layers", name, array.size, gguf::value_type_name(array.element_type), n_layers);
+    }
+    std::vector<uint64_t> out(n_layers);
+    for (size_t i = 0; i < n_layers; ++i) {
+      const int64_t n = array.integer(i);
+      if (n < 0 || uint64_t(n) > kMaxDim) throw_error(ErrorKind::kModel, "{}[{}] is {}; allowed is 0 to {}", name, i, n, kMaxDim);
+      out[i] = uint64_t(n);
+    }
+    return out;
+  }
+
+ private:
+  const gguf::Header& header_;
+  std::string prefix_;
+};
+
+/// For each layer whether it has a window: from the file's pattern (a period or an array of flags), else the architecture's.
+std::vector<bool> windowed_layers(const Keys& keys, const ArchSpec& arch, size_t n_layers) {
+  constexpr std::string_view kPattern = "attention.sliding_window_pattern";
+  const gguf::Value* pattern = keys.header().find(keys.full(kPattern));
+  std::vector<bool> out(n_layers);
+  if (pattern && pattern->type == gguf::ValueType::Array) {
+    const std::vector<uint64_t> flags = keys.per_layer(kPattern, n_layers);
+    for (size_t i = 0; i < n_layers; ++i) out[i] = flags[i] != 0;
+    return out;
+  }
+  const uint64_t period = pattern ? keys.size(kPattern) : arch.window_pattern;
+  for (size_t i = 0; i < n_layers; ++i) out[i] = period != 0 && i % period != period - 1;
+  return out;
+}
+
+RopeScaling read_rope_scaling(const Keys& keys, bool has_factor) {
+  const auto type = keys.header().get_string(keys.full("rope.scaling.type"));
+  if (!type) return has_factor ? RopeScaling::kLinear : RopeScaling::kNone;
+  if (*type == "none" || *type == "longrope") return RopeScaling::kNone;
+  if (*type == "linear") return RopeScaling::kLinear;
+  if (*type == "yarn") return RopeScaling::kYarn;
+  throw_error(ErrorKind::kModel, "{} is '{}'; known are none, linear, yarn, longrope", keys.full("rope.scaling.type"), *type);
+}
+
+RopeParams read_rope(const Keys& keys, const ModelParams& p) {
+  uint32_t head_dim = p.layers[0].k_dim;
+  for (const LayerParams& layer : p.layers) head_dim = std::min(head_dim, layer.k_dim);
+  RopeParams rope;
+  rope.base = keys.maybe_float("rope.freq_base").value_or(10000.0f);
+  if (!(rope.base > 1.0f)) throw_error(ErrorKind::kModel, "{} is {}; it must be greater than 1", keys.full("rope.freq_base"), rope.base);
+  rope.n_dims = uint32_t(keys.maybe_size("rope.dimension_count").value_or(head_dim));
+  if (rope.n_dims > head_dim || rope.n_dims % 2) {
+    throw_error(ErrorKind::kModel, "{} is {}; allowed is an even number up to the head size {}", keys.full("rope.dimension_count"), rope.n_dims, head_dim);
+  }
+  auto factor = keys.maybe_float("rope.scaling.factor");
+  if (!factor) factor = keys.maybe_float("rope.scale_linear");
+  rope.scaling = read_rope_scaling(keys, factor.value_or(0.0f) > 0.0f);
+  if (rope.scaling != RopeScaling::kNone && factor.value_or(0.0f) > 0.0f) rope.factor = *factor;
+  rope.original_ctx = uint32_t(keys.maybe_size("rope.scaling.original_context_length", 1u << 30).value_or(p.n_ctx_train));
+  rope.attn_factor = keys.maybe_positive("rope.scaling.attn_factor").value_or(1.0f);
+  rope.yarn_beta_fast = keys.maybe_positive("rope.scaling.yarn_beta_fast").value_or(32.0f);
+  rope.yarn_beta_slow = keys.maybe_positive("rope.scaling.yarn_beta_slow").value_or(1.0f);
+  return rope;
+}
+
+void read_ropes(const Keys& keys, ModelParams& p) {
+  p.ropes.push_back(read_rope(keys, p));
+  const float local_base = keys.maybe_positive("rope.freq_base_swa").value_or(p.arch->local_rope_base);
+  if (local_base <= 0.0f) return;
+  // Local layers see a window only: their positions are never stretched.
+  RopeParams local = p.ropes[0];
+  local.base = local_base;
+  local.scaling = RopeScaling::kNone;
+  local.factor = 1.0f;
+  p.ropes.push_back(local);
+  for (LayerParams& layer : p.layers) layer.rope = layer.window ? 1 : 0;
+}
+
+uint32_t read_n_vocab(const Keys& keys) {
+  if (const gguf::Array* tokens = keys.header().get_array("tokenizer.ggml.tokens")) return uint32_t(std::min<uint64_t>(tokens->size, 1u << 30));
+  return uint32_t(keys.size("vocab_size", 1u << 24));
+}
+
+void read_layers(const Keys& keys, ModelParams& p) {
+  const auto heads = keys.per_layer("attention.head_count", p.n_layers);
+  if (heads.empty()) keys.missing("attention.head_count");
+  auto kv_heads = keys.per_layer("attention.head_count_kv", p.n_layers);
+  if (kv_heads.empty()) kv_heads = heads;
+  const auto n_ff = keys.per_layer("feed_forward_length", p.n_layers);
+  if (n_ff.empty()) keys.missing("feed_forward_length");
+  const auto k_dim = keys.maybe_size("attention.key_length"), v_dim = keys.maybe_size("attention.value_length");
+  const uint32_t window = uint32_t(std::min<uint64_t>(keys.header().get_uint(keys.full("attention.sliding_window")).value_or(0), 1u << 30));
+  const std::vector<bool> windowed = window ? windowed_layers(keys, *p.arch, p.n_layers) : std::vector<bool>(p.n_layers);
+
+  p.layers.resize(p.n_layers);
+  for (size_t i = 0; i < p.n_layers; ++i) {
+    LayerParams& layer = p.layers[i];
+    if (heads[i] == 0 || kv_heads[i] == 0 || heads[i] % kv_heads[i] != 0) {
+      throw_error(ErrorKind::kModel, "layer {}: {} query heads and {} KV heads; the first must be a multiple of the second", i, heads[i], kv_heads[i]);
+    }
+    if (!k_dim && p.n_embd % heads[i] != 0) {
+      throw_error(ErrorKind::kModel, "layer {}: the embedding length {} is not a multiple of {} heads, and {} is missing", i, p.n_embd, heads[i], keys.full("attention.key_length"));
+    }
+    layer.n_heads = uint32_t(heads[i]);
+    layer.n_kv_heads = uint32_t(kv_heads[i]);
+    layer.k_dim = uint32_t(k_dim.value_or(p.n_embd / heads[i]));
+    layer.v_dim = uint32_t(v_dim.value_or(p.n_embd / heads[i]));
+    layer.n_ff = uint32_t(n_ff[i]);
+    layer.window = windowed[i] ? window : 0;
+  }
+}
+
+}  // namespace
+
+ModelParams read_params(const gguf::Header& header) {
+  const auto arch_name = header.get_string("general.architecture");
+  if (!arch_name) throw_error(ErrorKind::kModel, "the key general.architecture is missing; supported architectures: {}", arch_names());
+  ModelParams p;
+  p.arch = find_arch(*arch_name);
+  if (!p.arch) throw_error(ErrorKind::kModel, "architecture '{}' is not supported; supported: {}", *arch_name, arch_names());
+  const Keys keys(header, *arch_name);
+  p.name = std::string(header.get_string("general.name").value_or(""));
+  p.n_layers = uint32_t(keys.size("block_count", 4096));
+  p.n_embd = uint32_t(keys.size("embedding_length"));
+  p.n_ctx_train = uint32_t(keys.size("context_length", 1u << 30));
+  p.n_vocab = read_n_vocab(keys);
+  const auto eps_key = p.arch->norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  p.norm_eps = keys.maybe_positive(eps_key).value_or(1e-5f);
+  read_layers(keys, p);
+  read_ropes(keys, p);
+  // True square roots: exact on every machine.
+  p.embedding_scale = p.arch->scale_embedding ? __builtin_sqrtf(float(p.n_embd)) : 1.0f;
+  p.attention_scale = keys.maybe_positive("attention.scale").value_or(1.0f / __builtin_sqrtf(float(p.layers[0].k_dim)));
+  p.attention_softcap = keys.maybe_float("attn_logit_softcapping").value_or(0.0f);
+  p.logit_softcap = keys.maybe_float("final_logit_softcapping").value_or(0.0f);
+  return p;
+}
+
+}  // namespace quern

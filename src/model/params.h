@@ -1,0 +1,51 @@
+// A model's numbers, as its file states them: sizes, per-layer geometry, rope. Plain data; knows nothing of weights.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "model/archs.h"
+
+namespace quern {
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
+
+/// One way of rotating; windowed layers may have another than the rest.
+struct RopeParams {
+  float base = 10000.0f;
+  uint32_t n_dims = 0;                ///< rotated dimensions of a head (even)
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0f;                ///< positions are divided by it
+  uint32_t original_ctx = 0;
+  float attn_factor = 1.0f;           ///< scales cosine and sine
+  float yarn_beta_fast = 32.0f, yarn_beta_slow = 1.0f;
+};
+
+struct LayerParams {
+  uint32_t n_heads = 0, n_kv_heads = 0;
+  uint32_t k_dim = 0, v_dim = 0;      ///< per head
+  uint32_t n_ff = 0;
+  uint32_t window = 0;                ///< 0: sees everything
+  uint8_t rope = 0;                   ///< index into ModelParams::ropes
+};
+
+struct ModelParams {
+  const ArchSpec* arch = nullptr;
+  std::string name;                   ///< general.name, or empty
+  uint32_t n_layers = 0, n_embd = 0, n_vocab = 0;
+  uint32_t n_ctx_train = 0;
+  float norm_eps = 1e-5f;
+  float embedding_scale = 1.0f;
+  float attention_scale = 1.0f;       ///< times q·k
+  float attention_softcap = 0.0f;     ///< 0: none
+  float logit_softcap = 0.0f;
+  std::vector<RopeParams> ropes;      ///< [0] for full layers, [1] for windowed ones where they differ
+  std::vector<LayerParams> layers;
+};
+
+/// @throws Error(kModel): unknown architecture (with those that are supported), a missing or senseless key (named, with the value).
+ModelParams read_params(const gguf::Header& header);
+
+}  // namespace quern

@@ -1,0 +1,134 @@
+// Names to roles. Tensors that no role asks for are ignored, as other runtimes do (rotary tables of old converters, say).
+#include "model/weights.h"
+
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "quant/decode.h"
+
+namespace quern {
+namespace {
+
+class Loader {
+ public:
+  explicit Loader(const gguf::Header& header) : header_(header) {}
+
+  bool has(const std::string& name) const { return header_.find_tensor(name) != nullptr; }
+
+  /// A matrix [n_rows, n_cols] with its bias, if there is one.
+  Weight matrix(const std::string& stem, size_t n_rows, size_t n_cols) const {
+    const gguf::TensorInfo& tensor = require(stem + ".weight", {n_cols, n_rows});
+    Weight w;
+    w.type = tensor.type;
+    w.data = tensor.data.data();
+    w.row_bytes = row_bytes(tensor.type, n_cols);
+    w.n_rows = n_rows;
+    w.n_cols = n_cols;
+    w.bias = vector(stem + ".bias", n_rows, false);
+    return w;
+  }
+  Weight maybe_matrix(const std::string& stem, size_t n_rows, size_t n_cols) const {
+    return has(stem + ".weight") ? matrix(stem, n_rows, n_cols) : Weight{};
+  }
+  /// Rows [first, first + n_rows) of a matrix, with their part of the bias.
+  static Weight rows(const Weight& whole, size_t first, size_t n_rows) {
+    Weight w = whole;
+    w.data += first * whole.row_bytes;
+    w.n_rows = n_rows;
+    if (!whole.bias.empty()) w.bias.assign(whole.bias.begin() + ptrdiff_t(first), whole.bias.begin() + ptrdiff_t(first + n_rows));
+    return w;
+  }
+
+  /// A row of numbers as float32; empty when absent and not required.
+  std::vector<float> vector(const std::string& name, size_t n, bool required) const {
+    if (!required && !has(name)) return {};
+    const gguf::TensorInfo& tensor = require(name, {n});
+    std::vector<float> out(n);
+    decode_row(tensor.type, tensor.data.data(), out.data(), n);
+    return out;
+  }
+  Norm norm(const std::string& stem, size_t n, bool required) const {
+    Norm out;
+    out.weight = vector(stem + ".weight", n, required);
+    if (out) out.bias = vector(stem + ".bias", n, false);
+    return out;
+  }
+  /// Dimension i of a tensor (0 is the innermost), 0 where there is none.
+  size_t dim(const std::string& name, size_t i) const {
+    const gguf::TensorInfo* tensor = header_.find_tensor(name);
+    return tensor && tensor->dims.size() > i ? size_t(tensor->dims[i]) : 0;
+  }
+
+ private:
+  const gguf::TensorInfo& require(const std::string& name, const std::vector<uint64_t>& dims) const {
+    const gguf::TensorInfo* tensor = header_.find_tensor(name);
+    if (!tensor) throw_error(ErrorKind::kModel, "the tensor {} is missing; a model of this architecture needs it", name);
+    std::vector<uint64_t> found = tensor->dims;
+    while (found.size() > dims.size() && found.back() == 1) found.pop_back();
+    if (found != dims) throw_error(ErrorKind::kModel, "the tensor {} has shape [{}]; wanted is [{}]", name, fmt::join(tensor->dims, ", "), fmt::join(dims, ", "));
+    if (!tensor->format->can_decode) throw_error(ErrorKind::kModel, "the tensor {} is of type {}, which quern cannot compute with", name, tensor->format->name);
+    return *tensor;
+  }
+
+  const gguf::Header& header_;
+};
+
+void load_attention(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
+  const size_t n_q = size_t(p.n_heads) * p.k_dim, n_k = size_t(p.n_kv_heads) * p.k_dim, n_v = size_t(p.n_kv_heads) * p.v_dim;
+  layer.attn_norm = load.norm(blk + "attn_norm", params.n_embd, false);
+  if (load.has(blk + "attn_qkv.weight")) {
+    const Weight fused = load.matrix(blk + "attn_qkv", n_q + n_k + n_v, params.n_embd);
+    layer.q = Loader::rows(fused, 0, n_q);
+    layer.k = Loader::rows(fused, n_q, n_k);
+    layer.v = Loader::rows(fused, n_q + n_k, n_v);
+  } else {
+    layer.q = load.matrix(blk + "attn_q", n_q, params.n_embd);
+    layer.k = load.matrix(blk + "attn_k", n_k, params.n_embd);
+    layer.v = load.matrix(blk + "attn_v", n_v, params.n_embd);
+  }
+  layer.o = load.matrix(blk + "attn_output", params.n_embd, size_t(p.n_heads) * p.v_dim);
+  const auto head_norm = [&](const std::string& stem, size_t n_heads) {
+    const bool per_head = load.dim(blk + stem + ".weight", 0) == p.k_dim;
+    return load.norm(blk + stem, per_head ? p.k_dim : n_heads * p.k_dim, false);
+  };
+  layer.q_norm = head_norm("attn_q_norm", p.n_heads);
+  layer.k_norm = head_norm("attn_k_norm", p.n_kv_heads);
+  layer.attn_post_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
+}
+
+void load_ffn(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
+  layer.ffn_norm = load.norm(blk + "ffn_norm", params.n_embd, false);
+  layer.gate = load.maybe_matrix(blk + "ffn_gate", p.n_ff, params.n_embd);
+  if (!layer.gate && load.dim(blk + "ffn_up.weight", 1) == 2 * size_t(p.n_ff)) {
+    const Weight fused = load.matrix(blk + "ffn_up", 2 * size_t(p.n_ff), params.n_embd);
+    layer.gate = Loader::rows(fused, 0, p.n_ff);
+    layer.up = Loader::rows(fused, p.n_ff, p.n_ff);
+  } else {
+    layer.up = load.matrix(blk + "ffn_up", p.n_ff, params.n_embd);
+  }
+  layer.down = load.matrix(blk + "ffn_down", params.n_embd, p.n_ff);
+  layer.ffn_post_norm = load.norm(blk + "post_ffw_norm", params.n_embd, false);
+}
+
+}  // namespace
+
+ModelWeights load_weights(const gguf::Header& header, const ModelParams& params) {
+  const Loader load(header);
+  ModelWeights w;
+  w.token_embd = load.matrix("token_embd", params.n_vocab, params.n_embd);
+  w.output_norm = load.norm("output_norm", params.n_embd, true);
+  w.output = load.has("output.weight") ? load.matrix("output", params.n_vocab, params.n_embd) : w.token_embd;
+  const size_t n_pairs = params.ropes[0].n_dims / 2;
+  w.rope_factors = load.vector("rope_freqs.weight", n_pairs, false);
+  w.rope_factors_long = load.vector("rope_factors_long.weight", n_pairs, false);
+  w.rope_factors_short = load.vector("rope_factors_short.weight", n_pairs, false);
+  w.layers.resize(params.n_layers);
+  for (size_t i = 0; i < params.n_layers; ++i) {
+    const std::string blk = fmt::format("blk.{}.", i);
+    load_attention(load, blk, params, params.layers[i], w.layers[i]);
+    load_ffn(load, blk, params, params.layers[i], w.layers[i]);
+  }
+  return w;
+}
+
+}  // namespace quern

@@ -1,0 +1,51 @@
+// A model's tensors by role, found by name, their shapes checked. Matrices stay in the mapped file; norms and biases, which are
+// small, are decoded to float32 once. A fused tensor (qkv, gate and up) appears as its parts, so that nothing later knows.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "model/params.h"
+#include "quant/format.h"
+
+namespace quern {
+
+/// A matrix [n_rows, n_cols] in the file; y = W·x (+ bias).
+struct Weight {
+  TensorType type = TensorType::F32;
+  const std::byte* data = nullptr;   ///< null: the model has none
+  size_t row_bytes = 0;
+  size_t n_rows = 0, n_cols = 0;
+  std::vector<float> bias;           ///< [n_rows], or empty
+  explicit operator bool() const { return data != nullptr; }
+};
+
+/// A norm's weight (and bias for layer norm); empty: the model has none.
+struct Norm {
+  std::vector<float> weight, bias;
+  explicit operator bool() const { return !weight.empty(); }
+};
+
+struct LayerWeights {
+  Norm attn_norm;                    ///< [n_embd] before attention
+  Weight q, k, v, o;
+  Norm q_norm, k_norm;               ///< [head_dim] per head, or [n_heads * head_dim] over all
+  Norm attn_post_norm;               ///< [n_embd] after attention, before the residual
+  Norm ffn_norm;                     ///< [n_embd]
+  Weight gate, up, down;             ///< gate may be absent
+  Norm ffn_post_norm;
+};
+
+struct ModelWeights {
+  Weight token_embd;                 ///< [n_vocab, n_embd]
+  Norm output_norm;
+  Weight output;                     ///< [n_vocab, n_embd]; the embedding where the file has none
+  std::vector<float> rope_factors;   ///< rope_freqs.weight, or empty
+  std::vector<float> rope_factors_long, rope_factors_short;
+  std::vector<LayerWeights> layers;
+};
+
+/// @throws Error(kModel): a missing tensor, a wrong shape (found and wanted), a type that cannot be computed with (both named).
+ModelWeights load_weights(const gguf::Header& header, const ModelParams& params);
+
+}  // namespace quern
