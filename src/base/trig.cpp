@@ -1,7 +1,9 @@
 // Textbook argument reduction and Taylor series; speed hardly matters (a few thousand calls per step).
 #include "base/trig.h"
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace quern {
@@ -11,6 +13,16 @@ namespace {
 constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kHalfPi1 = 0x1.921fb54400000p0, kHalfPi2 = 0x1.0b4611a600000p-34, kHalfPi3 = 0x1.3198a2e037073p-69;
 constexpr double kRoundToWhole = 0x1.8p52;
+
+constexpr auto kInverseFactorial = [] {
+  std::array<double, 22> table{};
+  double factorial = 1.0;  // exact up to 18!, and rounded the same way everywhere after that
+  for (std::size_t k = 0; k < table.size(); ++k) {
+    if (k > 1) factorial *= double(k);
+    table[k] = 1.0 / factorial;
+  }
+  return table;
+}();
 
 }  // namespace
 
@@ -39,12 +51,13 @@ CosSin cos_sin_f64(double x) {
   const double n = (x * 0.63661977236758134 + kRoundToWhole) - kRoundToWhole;
   const double r = ((x - n * kHalfPi1) - n * kHalfPi2) - n * kHalfPi3;
   const double r2 = r * r;
-  double s = 1.0, c = 1.0;
+  double s = 0.0, c = 0.0;  // Horner over 1/k!, |r| < 0.79
   for (int k = 20; k >= 2; k -= 2) {
-    c = 1.0 - c * r2 / (k * (k - 1));
-    s = 1.0 - s * r2 / (k * (k + 1));
+    c = (c + kInverseFactorial[k]) * -r2;
+    s = (s + kInverseFactorial[k + 1]) * -r2;
   }
-  s *= r;
+  c += 1.0;
+  s = r + r * s;
   switch (int64_t(n) & 3) {
     case 0: return {c, s};
     case 1: return {-s, c};

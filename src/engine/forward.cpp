@@ -1,0 +1,327 @@
+// A layer as a list of named stages. Every worker of the team runs this same text: a product hands out chunks and ends at a
+// barrier; row-wise work is spread over the rows, or, in a step of one row, done by every worker for itself (see RowBuffers).
+#include "engine/forward.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ops/attention.h"
+#include "ops/matmul.h"
+#include "parallel/team.h"
+#include "quant/decode.h"
+
+namespace quern {
+namespace {
+
+using ops::ActInput;
+using ops::MatmulJob;
+using ops::RowBuffers;
+
+enum class Stage { kAttnInput, kAttnOutput, kFfnInput, kFfnInner, kLogits };
+constexpr std::array kStageNames = {"the input of attention", "the output of attention", "the input of the feed-forward part", "the inside of the feed-forward part", "the logits"};
+
+/// What the workers of one step share.
+struct Step {
+  const Model& model;
+  const kernels::Kernels& kernels;
+  ops::Workspace& ws;
+  const ForwardOptions& options;
+  float* logits;
+  size_t n_tokens = 0;
+  bool has_sinks = false;
+  std::vector<ops::AttentionSegment> segments;
+  std::vector<TokenId> tokens;               ///< [n_tokens]
+  std::vector<size_t> positions;             ///< [n_tokens]
+  std::vector<const RopeTable*> ropes;       ///< [n_tokens] the tables of the row's session
+  std::vector<const KvCache*> caches;        ///< [n_tokens]
+  std::vector<size_t> logit_rows;            ///< rows that want logits
+  std::atomic<int> first_bad{-1};            ///< layer * 8 + stage of the earliest non-finite row seen
+
+  /// Remembers the earliest layer and stage, whichever worker comes first.
+  void mark_bad(size_t layer, Stage stage) {
+    const int here = int(layer) * 8 + int(stage);
+    int seen = first_bad.load(std::memory_order_relaxed);
+    while ((seen < 0 || here < seen) && !first_bad.compare_exchange_weak(seen, here)) {
+    }
+  }
+};
+
+/// One worker's walk through the step.
+class Runner {
+ public:
+  Runner(Step& step, Worker& worker)
+      : s_(step), w_(worker), p_(step.model.params), k_(*step.kernels.vector), rows_(step.n_tokens == 1 ? step.ws.own[size_t(worker.index())] : step.ws.shared) {}
+
+  void run() {
+    embed();
+    for (size_t layer = 0; layer < p_.n_layers; ++layer) run_layer(layer);
+    output();
+  }
+
+ private:
+  void run_layer(size_t layer) {
+    const LayerWeights& weights = s_.model.weights.layers[layer];
+    const LayerParams& lp = p_.layers[layer];
+    attn_norm(layer, weights);
+    qkv(weights, lp);
+    rope(weights, lp);
+    attend(layer, lp);
+    attn_out(layer, weights, lp);
+    ffn_norm(layer, weights);
+    ffn_up(weights, lp);
+    ffn_down(layer, weights, lp);
+    residual(weights.ffn_post_norm);
+  }
+
+  /// x = embedding of the token, scaled; the angles of its position.
+  void embed() {
+    const Weight& table = s_.model.weights.token_embd;
+    each_row(s_.n_tokens, [&](size_t t) {
+      decode_row(table.type, table.data + size_t(s_.tokens[t]) * table.row_bytes, x(t), p_.n_embd);
+      if (p_.embedding_scale != 1.0f) k_.scale(x(t), p_.embedding_scale, p_.n_embd);
+    });
+    w_.for_chunks(s_.n_tokens, [&](size_t t) {
+      for (size_t r = 0; r < p_.ropes.size(); ++r) {
+        const RopeTable& rope_table = s_.ropes[t][r];
+        rope_cos_sin(rope_table, s_.positions[t], angles(s_.ws.cos_sin, r, t));
+        if (s_.has_sinks && s_.caches[t]->has_sinks()) rope_cos_sin(rope_table, s_.caches[t]->sink_query_position(s_.positions[t]), angles(s_.ws.cos_sin_sink, r, t));
+      }
+    });
+  }
+
+  /// h = norm(x)  [n_tokens, n_embd]
+  void attn_norm(size_t layer, const LayerWeights& weights) {
+    each_row(s_.n_tokens, [&](size_t t) {
+      normalise(weights.attn_norm, x(t), h(t, p_.n_embd));
+      quantize(h(t, p_.n_embd), t, p_.n_embd, layer, Stage::kAttnInput);
+    });
+  }
+
+  /// q, k, v = W·h + bias  [n_tokens, heads, dim]
+  void qkv(const LayerWeights& weights, const LayerParams& lp) {
+    const MatmulJob jobs[] = {{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
+                              {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
+                              {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}};
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, jobs);
+  }
+
+  /// q and k normalised (where the model does) and turned by their position; q also as the sinks see it.
+  void rope(const LayerWeights& weights, const LayerParams& lp) {
+    const size_t n_q = size_t(lp.n_heads) * lp.k_dim, n_k = size_t(lp.n_kv_heads) * lp.k_dim;
+    w_.for_chunks(s_.n_tokens, [&](size_t t) {
+      float* q = s_.ws.q.data() + t * n_q;
+      float* k = s_.ws.k.data() + t * n_k;
+      normalise_heads(weights.q_norm, q, lp.n_heads, lp.k_dim);
+      normalise_heads(weights.k_norm, k, lp.n_kv_heads, lp.k_dim);
+      if (s_.has_sinks) {
+        float* q_sink = s_.ws.q_sink.data() + t * n_q;
+        std::copy(q, q + n_q, q_sink);
+        turn_heads(q_sink, lp.n_heads, lp.k_dim, angles(s_.ws.cos_sin_sink, lp.rope, t), lp.rope);
+      }
+      turn_heads(q, lp.n_heads, lp.k_dim, angles(s_.ws.cos_sin, lp.rope, t), lp.rope);
+      turn_heads(k, lp.n_kv_heads, lp.k_dim, angles(s_.ws.cos_sin, lp.rope, t), lp.rope);
+    });
+  }
+
+  /// attn = softmax(q·K)·V over what the cache shows  [n_tokens, heads, v_dim]
+  void attend(size_t layer, const LayerParams& lp) {
+    ops::AttentionArgs args;
+    args.kernels = &s_.kernels;
+    args.segments = s_.segments;
+    args.layer = layer;
+    args.n_heads = lp.n_heads;
+    args.n_kv_heads = lp.n_kv_heads;
+    args.k_dim = lp.k_dim;
+    args.v_dim = lp.v_dim;
+    args.q = s_.ws.q.data();
+    args.q_sink = s_.has_sinks ? s_.ws.q_sink.data() : nullptr;
+    args.k = s_.ws.k.data();
+    args.v = s_.ws.v.data();
+    args.scale = p_.attention_scale;
+    args.softcap = p_.attention_softcap;
+    args.out = s_.ws.attn.data();
+    args.workspace = s_.ws.attention.data();
+    ops::attention(w_, args, s_.options.cancelled);
+  }
+
+  /// out = W_o·attn  [n_tokens, n_embd]
+  void attn_out(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    const size_t n_attn = size_t(lp.n_heads) * lp.v_dim;
+    each_row(s_.n_tokens, [&](size_t t) { quantize(s_.ws.attn.data() + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
+    const MatmulJob jobs[] = {{&weights.o, s_.ws.out.data(), p_.n_embd}};
+    multiply(input(s_.ws.attn.data(), n_attn), s_.n_tokens, jobs);
+  }
+
+  /// x += out; h = norm(x)
+  void ffn_norm(size_t layer, const LayerWeights& weights) {
+    each_row(s_.n_tokens, [&](size_t t) {
+      add_to_residual(weights.attn_post_norm, t);
+      normalise(weights.ffn_norm, x(t), h(t, p_.n_embd));
+      quantize(h(t, p_.n_embd), t, p_.n_embd, layer, Stage::kFfnInput);
+    });
+  }
+
+  /// gate, up = W·h  [n_tokens, n_ff]
+  void ffn_up(const LayerWeights& weights, const LayerParams& lp) {
+    const MatmulJob both[] = {{&weights.gate, s_.ws.gate.data(), lp.n_ff}, {&weights.up, s_.ws.up.data(), lp.n_ff}};
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, std::span(both).subspan(weights.gate ? 0 : 1));
+  }
+
+  /// out = W_down·(act(gate) · up)  [n_tokens, n_embd]
+  void ffn_down(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    each_row(s_.n_tokens, [&](size_t t) {
+      activate(s_.ws.gate.data() + t * lp.n_ff, s_.ws.up.data() + t * lp.n_ff, bool(weights.gate), h(t, lp.n_ff), lp.n_ff);
+      quantize(h(t, lp.n_ff), t, lp.n_ff, layer, Stage::kFfnInner);
+    });
+    const MatmulJob jobs[] = {{&weights.down, s_.ws.out.data(), p_.n_embd}};
+    multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, jobs);
+  }
+
+  /// x += out
+  void residual(const Norm& post_norm) {
+    each_row(s_.n_tokens, [&](size_t t) { add_to_residual(post_norm, t); });
+  }
+
+  /// logits = W_output·norm(x) of the rows that want them  [n_logits, n_vocab]
+  void output() {
+    const size_t n = s_.logit_rows.size();
+    if (n == 0) return;
+    each_row(n, [&](size_t i) {
+      normalise(s_.model.weights.output_norm, x(s_.logit_rows[i]), h(i, p_.n_embd));
+      quantize(h(i, p_.n_embd), i, p_.n_embd, p_.n_layers, Stage::kAttnInput);
+    });
+    const MatmulJob jobs[] = {{&s_.model.weights.output, s_.logits, p_.n_vocab}};
+    multiply(input(rows_.h.data(), p_.n_embd), n, jobs);
+    w_.for_chunks(n, [&](size_t i) {
+      float* row = s_.logits + i * p_.n_vocab;
+      if (p_.logit_softcap > 0.0f) k_.softcap(row, p_.logit_softcap, p_.n_vocab);
+      if (!k_.all_finite(row, p_.n_vocab)) s_.mark_bad(p_.n_layers, Stage::kLogits);
+    });
+  }
+
+  // One level down: what the stages are made of.
+
+  float* x(size_t t) { return rows_.x.data() + t * p_.n_embd; }
+  float* h(size_t t, size_t n_cols) { return rows_.h.data() + t * n_cols; }
+  float* angles(AlignedBuffer<float>& buffer, size_t rope_index, size_t t) {
+    const size_t n_pairs = p_.ropes[0].n_dims / 2;
+    return buffer.data() + (rope_index * s_.n_tokens + t) * n_pairs * 2;
+  }
+
+  template <typename F>
+  void each_row(size_t n, F&& f) {
+    if (s_.n_tokens == 1) f(0);
+    else w_.for_chunks(n, [&](size_t t) { if (!cancelled()) f(t); });
+  }
+  bool cancelled() const { return s_.options.cancelled && s_.options.cancelled->load(std::memory_order_relaxed); }
+
+  void normalise(const Norm& norm, const float* from, float* to) {
+    if (!norm) std::copy(from, from + p_.n_embd, to);
+    else if (p_.arch->norm == NormKind::kRms) k_.rms_norm(from, norm.weight.data(), p_.norm_eps, to, p_.n_embd);
+    else k_.layer_norm(from, norm.weight.data(), norm.bias.empty() ? nullptr : norm.bias.data(), p_.norm_eps, to, p_.n_embd);
+  }
+
+  /// Head by head, or over all heads at once, as long as the norm's weight is.
+  void normalise_heads(const Norm& norm, float* heads, size_t n_heads, size_t dim) {
+    if (!norm) return;
+    const size_t n = norm.weight.size();
+    for (size_t i = 0; i < n_heads * dim; i += n) k_.rms_norm(heads + i, norm.weight.data(), p_.norm_eps, heads + i, n);
+  }
+
+  void turn_heads(float* heads, size_t n_heads, size_t dim, const float* cos_sin, size_t rope_index) {
+    if (p_.arch->rope == RopePairing::kNone) return;
+    const auto turn = p_.arch->rope == RopePairing::kInterleaved ? k_.rope_interleaved : k_.rope_half;
+    for (size_t head = 0; head < n_heads; ++head) turn(heads + head * dim, cos_sin, p_.ropes[rope_index].n_dims / 2);
+  }
+
+  /// `out` is read only: in a step of one row several workers do this at once, each on rows of its own.
+  void add_to_residual(const Norm& post_norm, size_t t) {
+    const float* out = s_.ws.out.data() + t * p_.n_embd;
+    if (post_norm) {
+      normalise(post_norm, out, h(t, p_.n_embd));
+      out = h(t, p_.n_embd);
+    }
+    k_.add(x(t), out, x(t), p_.n_embd);
+  }
+
+  void activate(const float* gate, const float* up, bool gated, float* to, size_t n) {
+    const bool silu = p_.arch->activation == Activation::kSilu;
+    if (gated) (silu ? k_.silu_mul : k_.gelu_mul)(gate, up, to, n);
+    else k_.gelu_mul(up, nullptr, to, n);
+  }
+
+  /// The row in int8 as row t of the input; its finiteness is checked on the way.
+  void quantize(const float* row, size_t t, size_t n_cols, size_t layer, Stage stage) {
+    const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
+    const bool fine = s_.options.float_activations ? k_.all_finite(row, n_cols)
+                                                   : s_.kernels.matmul->quantize_row(row, n_cols, rows_.codes.data() + t * n_groups * kernels::kActGroup,
+                                                                                     rows_.scales.data() + t * n_groups, rows_.sums.data() + t * n_groups * 2);
+    if (!fine && !cancelled()) s_.mark_bad(layer, stage);
+  }
+
+  ActInput input(const float* rows, size_t n_cols) const {
+    const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
+    return {rows, n_cols, {rows_.codes.data(), rows_.scales.data(), rows_.sums.data(), n_groups}};
+  }
+
+  void multiply(const ActInput& in, size_t n_tokens, std::span<const MatmulJob> jobs) {
+    const ops::MatmulContext context{s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
+    ops::matmul(w_, context, in, jobs);
+  }
+
+  Step& s_;
+  Worker& w_;
+  const ModelParams& p_;
+  const kernels::VectorKernels& k_;
+  RowBuffers& rows_;
+};
+
+size_t longest_context(std::span<const Segment> segments) {
+  size_t longest = 0;
+  for (const Segment& segment : segments) longest = std::max(longest, segment.first_pos + segment.tokens.size());
+  return longest;
+}
+
+void lay_out(Step& step, std::span<const Segment> segments) {
+  for (const Segment& segment : segments) {
+    step.segments.push_back({segment.cache, segment.first_pos, step.n_tokens, segment.tokens.size()});
+    step.has_sinks |= segment.cache->has_sinks();
+    for (size_t i = 0; i < segment.tokens.size(); ++i) {
+      if (i + segment.n_logits >= segment.tokens.size()) step.logit_rows.push_back(step.n_tokens + i);
+      step.tokens.push_back(segment.tokens[i]);
+      step.positions.push_back(segment.first_pos + i);
+      step.ropes.push_back(segment.ropes.data());
+      step.caches.push_back(segment.cache);
+    }
+    step.n_tokens += segment.tokens.size();
+  }
+}
+
+void prepare_workspace(ops::Workspace& ws, const ModelParams& params, size_t n_tokens, size_t n_positions, int n_threads) {
+  ws.prepare(params, n_tokens, n_threads);
+  size_t attention_bytes = 0;
+  for (const LayerParams& l : params.layers) {
+    attention_bytes = std::max(attention_bytes, ops::attention_workspace_bytes(n_tokens, l.n_heads, l.n_kv_heads, l.k_dim, l.v_dim, n_positions, n_threads));
+  }
+  ws.attention.resize(attention_bytes);
+}
+
+}  // namespace
+
+ForwardResult forward(const Model& model, const kernels::Kernels& kernels, ops::Workspace& workspace, std::span<const Segment> segments,
+                      const ForwardOptions& options, float* logits) {
+  Step step{model, kernels, workspace, options, logits, 0, false, {}, {}, {}, {}, {}, {}, -1};
+  lay_out(step, segments);
+  prepare_workspace(workspace, model.params, step.n_tokens, longest_context(segments), options.n_threads);
+  run_team(options.n_threads, [&](Worker& worker) { Runner(step, worker).run(); });
+  if (options.cancelled && options.cancelled->load()) return {ForwardStatus::kCancelled, {}};
+  const int bad = step.first_bad.load();
+  if (bad < 0) return {};
+  const size_t layer = size_t(bad / 8);
+  const char* stage = kStageNames[size_t(bad % 8)];
+  return {ForwardStatus::kNonFinite, layer < model.params.n_layers ? fmt::format("{} of layer {}", stage, layer) : fmt::format("{} after the last layer", bad % 8 == int(Stage::kLogits) ? "the logits" : "the hidden state")};
+}
+
+}  // namespace quern

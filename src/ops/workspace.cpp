@@ -1,0 +1,50 @@
+// Sizes only.
+#include "ops/workspace.h"
+
+#include <algorithm>
+
+#include "ops/matmul.h"
+
+namespace quern::ops {
+
+void RowBuffers::resize(size_t n_tokens, size_t n_embd, size_t widest) {
+  const size_t n_groups = (widest + kernels::kActGroup - 1) / kernels::kActGroup;
+  x.resize(n_tokens * n_embd);
+  h.resize(n_tokens * widest);
+  codes.resize(n_tokens * n_groups * kernels::kActGroup);
+  scales.resize(n_tokens * n_groups);
+  sums.resize(n_tokens * n_groups * 2);
+}
+
+void Workspace::prepare(const ModelParams& params, size_t tokens, int workers) {
+  if (tokens <= n_tokens && workers <= n_workers) return;
+  n_tokens = std::max(n_tokens, tokens);
+  n_workers = std::max(n_workers, workers);
+  size_t n_q = 0, n_k = 0, n_v = 0, n_attn = 0, n_ff = 0, n_pairs = 0;
+  for (const LayerParams& l : params.layers) {
+    n_q = std::max(n_q, size_t(l.n_heads) * l.k_dim);
+    n_k = std::max(n_k, size_t(l.n_kv_heads) * l.k_dim);
+    n_v = std::max(n_v, size_t(l.n_kv_heads) * l.v_dim);
+    n_attn = std::max(n_attn, size_t(l.n_heads) * l.v_dim);
+    n_ff = std::max(n_ff, size_t(l.n_ff));
+  }
+  for (const RopeParams& rope : params.ropes) n_pairs = std::max(n_pairs, size_t(rope.n_dims / 2));
+  const size_t widest = std::max({size_t(params.n_embd), n_attn, n_ff});
+  shared.resize(n_tokens, params.n_embd, widest);
+  own.resize(size_t(n_workers));
+  for (RowBuffers& rows : own) rows.resize(1, params.n_embd, widest);
+  q.resize(n_tokens * n_q);
+  q_sink.resize(n_tokens * n_q);
+  k.resize(n_tokens * n_k);
+  v.resize(n_tokens * n_v);
+  attn.resize(n_tokens * n_attn);
+  gate.resize(n_tokens * n_ff);
+  up.resize(n_tokens * n_ff);
+  out.resize(n_tokens * params.n_embd);
+  cos_sin.resize(params.ropes.size() * n_tokens * n_pairs * 2);
+  cos_sin_sink.resize(params.ropes.size() * n_tokens * n_pairs * 2);
+  scratch.resize(size_t(n_workers));
+  for (AlignedBuffer<std::byte>& bytes : scratch) bytes.resize(matmul_scratch_bytes(n_tokens, widest));
+}
+
+}  // namespace quern::ops

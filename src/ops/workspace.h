@@ -1,0 +1,42 @@
+// The buffers of a forward step, sized once for the widest step and reused. Rows of several sequences lie one after another.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned.h"
+#include "kernels/kernels.h"
+#include "model/params.h"
+
+namespace quern::ops {
+
+/// The rows that flow from stage to stage: residual stream, its normalised form, and that form in int8.
+struct RowBuffers {
+  AlignedBuffer<float> x;          ///< [n_tokens, n_embd] residual stream
+  AlignedBuffer<float> h;          ///< [n_tokens, widest input of a product]
+  AlignedBuffer<int8_t> codes;     ///< [n_tokens, n_groups * 32]
+  AlignedBuffer<float> scales;     ///< [n_tokens, n_groups]
+  AlignedBuffer<int16_t> sums;     ///< [n_tokens, n_groups, 2]
+
+  void resize(size_t n_tokens, size_t n_embd, size_t widest);
+};
+
+struct Workspace {
+  RowBuffers shared;               ///< of a step with several rows
+  std::vector<RowBuffers> own;     ///< one per worker: a step of one row is normalised by every worker for itself, which
+                                   ///< costs less than a barrier
+  AlignedBuffer<float> q, q_sink, k, v, attn;   ///< [n_tokens, heads * dim]
+  AlignedBuffer<float> gate, up;   ///< [n_tokens, n_ff]
+  AlignedBuffer<float> out;        ///< [n_tokens, n_embd] of a product that returns to the residual stream
+  AlignedBuffer<float> cos_sin;    ///< [n_ropes, n_tokens, n_pairs, 2]
+  AlignedBuffer<float> cos_sin_sink;
+  std::vector<AlignedBuffer<std::byte>> scratch;  ///< one per worker, for products
+  AlignedBuffer<std::byte> attention;
+  size_t n_tokens = 0;
+  int n_workers = 0;
+
+  /// Grows the buffers to a step of n_tokens rows; may throw std::bad_alloc. Cold: called before the team starts.
+  void prepare(const ModelParams& params, size_t n_tokens, int n_workers);
+};
+
+}  // namespace quern::ops
