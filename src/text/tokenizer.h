@@ -12,7 +12,7 @@
 
 namespace quern {
 
-using TokenId = int32_t;
+using TokenId = int32_t;  // as in quern/engine.h
 inline constexpr TokenId kNoToken = -1;
 
 enum class TokenKind : uint8_t { kUndefined = 0, kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };

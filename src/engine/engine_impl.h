@@ -1,0 +1,48 @@
+// Behind the public face: what an Engine and a Session hold.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/aligned.h"
+#include "engine/forward.h"
+#include "engine/model.h"
+#include "kv/cache.h"
+#include "quern/engine.h"
+
+namespace quern {
+
+struct Engine::Impl {
+  EngineOptions options;
+  Model model;
+  const kernels::Kernels& kernels;
+  int n_threads;
+  ModelInfo info;
+
+  Impl(const std::string& path, const EngineOptions& options);
+};
+
+struct Session::Impl {
+  std::shared_ptr<Engine> engine;
+  SessionOptions options;
+  KvCache cache;
+  std::vector<RopeTable> ropes;
+  ops::Workspace workspace;
+  std::vector<TokenId> tokens;         ///< what the cache holds
+  AlignedBuffer<float> logits;         ///< [n_vocab]
+  Timings timings;
+  size_t n_steps = 0;
+
+  Impl(std::shared_ptr<Engine> engine, const SessionOptions& options, const KvLayoutOptions& layout);
+
+  const Engine::Impl& engine_impl() const { return engine->impl(); }
+  /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. The cache advances on kDone only.
+  StepStatus step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled);
+};
+
+/// The layout options that a session of this model gets. @throws Error(kUsage)
+KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions& options);
+std::vector<KvLayerGeometry> kv_geometry(const ModelParams& params);
+KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n_tokens, uint64_t committed_bytes);
+
+}  // namespace quern

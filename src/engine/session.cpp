@@ -1,0 +1,118 @@
+// One token timeline and its cache. Prefill is explicit: what is new is computed in chunks, what is known is kept.
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "engine/engine_impl.h"
+
+namespace quern {
+namespace {
+
+class Stopwatch {
+ public:
+  double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The factors that fit the context: longrope chooses by its size, llama3 has one set.
+std::span<const float> rope_factors(const ModelWeights& weights, const RopeParams& rope, size_t n_ctx) {
+  if (!weights.rope_factors_long.empty() && n_ctx > rope.original_ctx) return weights.rope_factors_long;
+  if (!weights.rope_factors_short.empty()) return weights.rope_factors_short;
+  return weights.rope_factors;
+}
+
+}  // namespace
+
+Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_options, const KvLayoutOptions& layout)
+    : engine(std::move(e)), options(session_options), cache(KvLayout(kv_geometry(engine->impl().model.params), layout)) {
+  const Model& model = engine->impl().model;
+  for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, options.n_ctx ? options.n_ctx : model.params.n_ctx_train)));
+  logits.resize(model.params.n_vocab);
+  logits.zero();
+}
+
+StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
+  const Engine::Impl& e = engine_impl();
+  for (const TokenId id : chunk) {
+    if (id < 0 || uint32_t(id) >= e.model.params.n_vocab) throw_error(ErrorKind::kUsage, "token {} does not exist; the vocabulary has 0 to {}", id, e.model.params.n_vocab - 1);
+  }
+  cache.prepare(tokens.size() + chunk.size());
+  const Segment segment{&cache, chunk, tokens.size(), n_logits, ropes};
+  const ForwardResult result = forward(e.model, e.kernels, workspace, std::span(&segment, 1), {e.n_threads, e.options.float_activations, cancelled}, out);
+  if (result.status == ForwardStatus::kCancelled) return StepStatus::kCancelled;
+  if (result.status == ForwardStatus::kNonFinite) {
+    throw_error(ErrorKind::kRuntime, "a number that is not finite (NaN or infinity) came up in {} at positions {} to {}; the file may be damaged: compare its checksum with the publisher's",
+                result.where, tokens.size(), tokens.size() + chunk.size() - 1);
+  }
+  tokens.insert(tokens.end(), chunk.begin(), chunk.end());
+  cache.advance(tokens.size());
+  ++n_steps;
+  return StepStatus::kDone;
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+
+StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool>* cancelled) {
+  Impl& s = *impl_;
+  if (wanted.empty()) throw_error(ErrorKind::kUsage, "the prompt is empty: it has no tokens, and this model adds none of its own");
+  if (wanted.size() > n_ctx()) {
+    throw_error(ErrorKind::kUsage, "the prompt has {} tokens, but the context holds {}; give a larger -c (the model was trained for {}) or a shorter prompt", wanted.size(), n_ctx(), s.engine->info().n_ctx_train);
+  }
+  size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
+  keep = std::min(keep, wanted.size() - 1);
+  if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
+    s.cache.rewind(0);
+    keep = 0;
+  }
+  s.tokens.resize(keep);
+  s.timings.reused_tokens += keep;
+
+  const Stopwatch watch;
+  StepStatus status = StepStatus::kDone;
+  while (s.tokens.size() < wanted.size() && status == StepStatus::kDone) {
+    const auto rest = wanted.subspan(s.tokens.size());
+    const auto chunk = rest.first(std::min(rest.size(), s.options.batch));
+    status = s.step(chunk, chunk.size() == rest.size() ? 1 : 0, s.logits.data(), cancelled);
+    if (status == StepStatus::kDone) s.timings.prefill_tokens += chunk.size();
+  }
+  s.timings.prefill_ms += watch.ms();
+  return status;
+}
+
+StepStatus Session::append(TokenId token, const std::atomic<bool>* cancelled) {
+  Impl& s = *impl_;
+  if (is_full()) throw_error(ErrorKind::kUsage, "the context of {} tokens is full", n_ctx());
+  const Stopwatch watch;
+  const StepStatus status = s.step(std::span(&token, 1), 1, s.logits.data(), cancelled);
+  if (status == StepStatus::kDone) ++s.timings.decode_tokens;
+  s.timings.decode_ms += watch.ms();
+  return status;
+}
+
+std::vector<float> Session::all_logits(std::span<const TokenId> wanted) {
+  Impl& s = *impl_;
+  if (wanted.size() > n_ctx()) throw_error(ErrorKind::kUsage, "{} tokens were given, but the context holds {}; give a larger -c", wanted.size(), n_ctx());
+  const size_t n_vocab = s.engine_impl().model.params.n_vocab;
+  std::vector<float> out(wanted.size() * n_vocab);
+  s.cache.rewind(0);
+  s.tokens.clear();
+  for (size_t done = 0; done < wanted.size();) {
+    const auto chunk = wanted.subspan(done, std::min(wanted.size() - done, s.options.batch));
+    s.step(chunk, chunk.size(), out.data() + done * n_vocab, nullptr);
+    done += chunk.size();
+  }
+  return out;
+}
+
+std::span<const float> Session::logits() const { return {impl_->logits.data(), impl_->logits.size()}; }
+std::span<const TokenId> Session::tokens() const { return impl_->tokens; }
+size_t Session::n_ctx() const { return impl_->cache.layout().options().n_ctx; }
+bool Session::is_full() const { return impl_->tokens.size() >= n_ctx(); }
+const Timings& Session::timings() const { return impl_->timings; }
+void Session::reset_timings() { impl_->timings = {}; }
+KvReport Session::report() const { return make_report(impl_->engine_impl().model.params, impl_->cache.layout(), impl_->tokens.size(), impl_->cache.committed_bytes()); }
+
+}  // namespace quern
