@@ -12,9 +12,11 @@
 namespace {
 
 constexpr quern::cli::AddCommand kCommands[] = {
+    quern::cli::add_run,
     quern::cli::add_inspect,
     quern::cli::add_tokenize,
     quern::cli::add_template,
+    quern::cli::add_logits,
 };
 
 int parse_and_run(int argc, char** argv) {

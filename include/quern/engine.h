@@ -34,8 +34,21 @@ struct ModelInfo {
   bool has_chat_template = false;
 };
 
+struct ChatMessage {
+  std::string role, content;       ///< role: system, user, assistant
+};
+
+/// A conversation as the model reads it. Message contents never become control tokens; only the template's own marks do.
+struct ChatPrompt {
+  std::vector<TokenId> tokens;
+  std::string text;                ///< the exact text, for people
+  std::string template_name;       ///< where the template came from
+  bool system_folded = false;      ///< the template knows no system role: the text went into the first user turn
+};
+
 struct SessionOptions {
   size_t n_ctx = 0;                ///< tokens; 0: the model's context
+  size_t rope_ctx = 0;             ///< the context that longrope chooses its factors by; 0: the model's
   std::string k_type = "f16", v_type = "f16";
   size_t batch = 512;              ///< most tokens of one prefill step
   uint32_t kv_window = 0, kv_sinks = 0, kv_heavy = 0;
@@ -59,6 +72,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool is_end(TokenId id) const;
   /// The token that starts a text where the model asks for one, or −1.
   TokenId bos() const;
+
+  /// Renders a conversation with the file's chat template, or the one named by `template_name` (a built-in one or a file).
+  /// @throws Error(kUsage) when there is none (the choices are named), or what the template itself raises.
+  ChatPrompt chat_prompt(std::span<const ChatMessage> messages, const std::string& template_name = {}) const;
 
   /// What a session would take, before anything is allocated.
   KvReport plan(const SessionOptions& options, size_t n_tokens) const;

@@ -28,7 +28,8 @@ std::span<const float> rope_factors(const ModelWeights& weights, const RopeParam
 Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_options, const KvLayoutOptions& layout)
     : engine(std::move(e)), options(session_options), cache(KvLayout(kv_geometry(engine->impl().model.params), layout)) {
   const Model& model = engine->impl().model;
-  for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, options.n_ctx ? options.n_ctx : model.params.n_ctx_train)));
+  const size_t rope_ctx = options.rope_ctx ? options.rope_ctx : model.params.n_ctx_train;
+  for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, rope_ctx)));
   logits.resize(model.params.n_vocab);
   logits.zero();
 }

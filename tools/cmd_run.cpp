@@ -1,0 +1,230 @@
+// `quern run`: one prompt to one answer. The generated text alone goes to stdout; everything else goes to stderr.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+#include "command.h"
+#include "interrupt.h"
+#include "json_line.h"
+#include "model_options.h"
+#include "report_text.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr size_t kDefaultPredict = 512;
+
+struct Options {
+  ModelOptions model;
+  std::string dash;                       ///< a lone "-" after the model
+  std::optional<std::string> prompt, file, system;
+  int64_t n_predict = -2;                 ///< −2: not given
+  bool raw = false, escape = false, json = false, ignore_eos = false, no_report = false;
+  bool dump_prompt = false, dump_tokens = false;
+  std::string report = "text", chat_template;
+  std::optional<uint64_t> seed;
+  SamplingOptions sampling;
+  std::vector<std::string> stop, logit_bias;
+};
+
+std::string read_all(std::FILE* in, const std::string& name) {
+  std::string bytes;
+  char buffer[1 << 16];
+  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, in)) > 0;) bytes.append(buffer, n);
+  if (std::ferror(in)) throw Error(ErrorKind::kUsage, fmt::format("reading {} failed: {}", name, std::strerror(errno)));
+  return bytes;
+}
+
+/// \n \t \r \\ \" \' and \xHH, for those who ask.
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    const char c = text[++i];
+    if (c == 'n') out += '\n';
+    else if (c == 't') out += '\t';
+    else if (c == 'r') out += '\r';
+    else if (c == 'x' && i + 2 < text.size() && std::isxdigit(uint8_t(text[i + 1])) && std::isxdigit(uint8_t(text[i + 2]))) {
+      out += char(std::stoi(text.substr(i + 1, 2), nullptr, 16));
+      i += 2;
+    } else if (c == '\\' || c == '"' || c == '\'') out += c;
+    else out += {'\\', c};
+  }
+  return out;
+}
+
+/// The prompt's bytes as the user gave them: an argument, a file, or standard input.
+std::string read_prompt(const Options& o) {
+  if (o.prompt) return o.escape ? unescape(*o.prompt) : *o.prompt;
+  std::string text;
+  if (o.file && *o.file != "-") {
+    std::FILE* in = std::fopen(o.file->c_str(), "rb");
+    if (!in) throw Error(ErrorKind::kUsage, fmt::format("-f: cannot open '{}': {}", *o.file, std::strerror(errno)));
+    text = read_all(in, *o.file);
+    std::fclose(in);
+  } else {
+    if (!o.file && o.dash.empty() && ::isatty(STDIN_FILENO)) throw Error(ErrorKind::kUsage, "no prompt: give -p TEXT, -f FILE, or pipe one in");
+    text = read_all(stdin, "standard input");
+  }
+  return o.escape ? unescape(text) : text;
+}
+
+std::vector<std::pair<TokenId, float>> parse_biases(const std::vector<std::string>& texts) {
+  std::vector<std::pair<TokenId, float>> biases;
+  for (const std::string& text : texts) {
+    TokenId id = 0;
+    float bias = 0;
+    char end = 0;
+    if (std::sscanf(text.c_str(), "%d=%f%c", &id, &bias, &end) != 2) throw Error(ErrorKind::kUsage, fmt::format("--logit-bias '{}': wanted is ID=BIAS, such as 7042=-100", text));
+    biases.emplace_back(id, bias);
+  }
+  return biases;
+}
+
+struct Prompt {
+  std::vector<TokenId> tokens;
+  std::string text;
+};
+
+Prompt make_prompt(const Options& o, const Engine& engine) {
+  const std::string text = read_prompt(o);
+  if (o.raw) return {engine.tokenize(text, true, true), text};
+  if (text.empty()) throw Error(ErrorKind::kUsage, "the prompt is empty");
+  std::vector<ChatMessage> messages;
+  if (o.system) messages.push_back({"system", *o.system});
+  messages.push_back({"user", text});
+  ChatPrompt chat = engine.chat_prompt(messages, o.chat_template);
+  if (chat.system_folded && !o.model.quiet) fmt::print(stderr, "quern: this model's template has no system role; the system text went into the user turn\n");
+  return {std::move(chat.tokens), std::move(chat.text)};
+}
+
+void print_ids(const std::vector<TokenId>& ids) {
+  for (size_t i = 0; i < ids.size(); ++i) fmt::print("{}{}", i ? " " : "", ids[i]);
+  fmt::print("\n");
+}
+
+/// The context when -c is not given: what the prompt and the answer need, at most what the model was trained for.
+size_t needed_context(const Options& o, size_t n_prompt, size_t n_ctx_train) {
+  const size_t answer = o.n_predict >= 0 ? size_t(o.n_predict) : kDefaultPredict;
+  return std::max<size_t>(1, std::min(n_prompt + answer, n_ctx_train));
+}
+
+void print_report(const Options& o, const Session& session) {
+  if (o.no_report) return;
+  if (o.report == "json") fmt::print(stderr, "{}\n", kv_report_json(session.report(), session.timings()).dump());
+  else if (!o.model.quiet) fmt::print(stderr, "\n{}", kv_report_text(session.report(), session.timings()));
+}
+
+void print_json(const Options& o, const Engine& engine, const Session& session, const Prompt& prompt, const GenerateResult& result, Timings timings) {
+  timings.load_ms = engine.load_ms();
+  const nlohmann::ordered_json json = {{"text", result.text},
+                                       {"tokens", result.tokens},
+                                       {"prompt_tokens", prompt.tokens},
+                                       {"finish_reason", finish_reason_name(result.reason)},
+                                       {"seed", o.sampling.seed},
+                                       {"threads", engine.threads()},
+                                       {"isa", engine.isa()},
+                                       {"timings", timings_json(timings)},
+                                       {"kv", kv_report_json(session.report(), session.timings())}};
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void write_out(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) throw Error(ErrorKind::kRuntime, fmt::format("writing to standard output failed: {}", std::strerror(errno)));
+}
+
+void run(Options& o) {
+  const std::atomic<bool>& cancelled = interrupt_flag();
+  const auto engine = o.model.load();
+  const Prompt prompt = make_prompt(o, *engine);
+  if (o.dump_tokens) return print_ids(prompt.tokens);
+  if (o.dump_prompt) return write_out(prompt.text);
+
+  const size_t n_ctx_train = engine->info().n_ctx_train;
+  const SessionOptions session_options = o.model.session(needed_context(o, prompt.tokens.size(), n_ctx_train));
+  if (prompt.tokens.size() > session_options.n_ctx) {
+    throw Error(ErrorKind::kUsage, fmt::format("the prompt has {} tokens, but the context holds {}{}; give a larger -c or a shorter prompt", prompt.tokens.size(), session_options.n_ctx,
+                                               o.model.n_ctx ? "" : " (all that the model was trained for)"));
+  }
+  if (session_options.n_ctx > n_ctx_train && !o.model.quiet) fmt::print(stderr, "quern: warning: -c {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", session_options.n_ctx, n_ctx_train);
+  const auto session = engine->new_session(session_options);
+
+  GenerateOptions options;
+  options.n_predict = o.n_predict == -2 ? int(kDefaultPredict) : int(o.n_predict);
+  options.sampling = o.sampling;
+  options.stop = o.stop;
+  options.ignore_end = o.ignore_eos;
+  options.cancelled = &cancelled;
+  if (!o.json) options.on_text = write_out;
+
+  GenerateResult result;
+  result.reason = FinishReason::kInterrupted;
+  if (session->sync(prompt.tokens, &cancelled) == StepStatus::kDone) result = generate(*engine, *session, options);
+
+  if (o.json) print_json(o, *engine, *session, prompt, result, session->timings());
+  else if (!result.text.empty() && result.text.back() != '\n' && ::isatty(STDOUT_FILENO)) write_out("\n");
+  if (!o.model.quiet && !o.json) {
+    if (result.reason == FinishReason::kContext) fmt::print(stderr, "\nquern: context full after {} tokens; give a larger -c to go on\n", session->tokens().size());
+    if (o.sampling.temperature > 0) fmt::print(stderr, "\nquern: seed {}\n", o.sampling.seed);
+  }
+  print_report(o, *session);
+  if (result.reason == FinishReason::kInterrupted) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+void add_prompt_options(CLI::App& command, Options& o) {
+  command.add_option("DASH", o.dash, "'-' reads the prompt from standard input")->check(CLI::IsMember({"-"}));
+  auto* prompt = command.add_option("-p,--prompt", o.prompt, "The prompt");
+  command.add_option("-f,--file", o.file, "A file that holds the prompt, byte for byte ('-': standard input)")->excludes(prompt);
+  command.add_flag("-e,--escape", o.escape, "Understand \\n, \\t, \\xHH and the like in the prompt");
+  command.add_flag("--raw", o.raw, "Give the prompt to the model as it is, without a chat template");
+  command.add_option("--system", o.system, "System text for the chat template");
+  command.add_option("--template", o.chat_template, "Chat template: a built-in name or a file, in place of the model's own");
+  command.add_option("-n,--predict", o.n_predict, "Most tokens to generate (default 512; -1: until the end or the context is full)")->check(CLI::Range(int64_t(-1), int64_t(1) << 30));
+  command.add_option("--stop", o.stop, "A text that ends the answer (may be given several times)")->expected(1)->take_all();
+  command.add_flag("--ignore-eos", o.ignore_eos, "Do not stop at the model's end tokens");
+  command.add_flag("--dump-prompt", o.dump_prompt, "Print the exact prompt and stop");
+  command.add_flag("--dump-tokens", o.dump_tokens, "Print the prompt's token ids and stop");
+}
+
+void add_sampling_options(CLI::App& command, Options& o) {
+  command.add_option("--temp", o.sampling.temperature, "Temperature (default 0.8; 0: always the most likely token)");
+  command.add_option("--top-k", o.sampling.top_k, "Keep the K most likely tokens (default 40; 0: off)");
+  command.add_option("--top-p", o.sampling.top_p, "Keep the most likely tokens up to this mass (default 0.95; 1: off)");
+  command.add_option("--min-p", o.sampling.min_p, "Drop tokens below this share of the best one (default 0.05; 0: off)");
+  command.add_option("--repeat-penalty", o.sampling.repeat_penalty, "Weaken tokens seen lately (default 1: off)");
+  command.add_option("--repeat-last-n", o.sampling.repeat_last_n, "How many tokens of prompt and answer count as lately (default 64)");
+  command.add_option("--logit-bias", o.logit_bias, "ID=BIAS, added to a token's logit (may be given several times)")->expected(1)->take_all();
+  command.add_option("--seed", o.seed, "Seed of the sampler (default: random, and shown)");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "One prompt to one answer");
+  add_model_options(*command, o->model);
+  add_prompt_options(*command, *o);
+  add_sampling_options(*command, *o);
+  add_cache_options(*command, o->model);
+  command->add_flag("--json", o->json, "One JSON object on stdout in place of the text");
+  command->add_option("--kv-report", o->report, "The report on standard error: text (default) or json")->check(CLI::IsMember({"text", "json"}));
+  command->add_flag("--no-kv-report", o->no_report, "No report");
+  command->callback([o] {
+    if (o->model.model == "-" && o->dash.empty()) std::swap(o->model.model, o->dash);
+    if (!o->dash.empty() && (o->prompt || o->file)) throw Error(ErrorKind::kUsage, "'-' (standard input) and -p or -f are two prompts; give one");
+    o->sampling.logit_bias = parse_biases(o->logit_bias);
+    o->sampling.seed = o->seed ? *o->seed : std::random_device{}();
+    run(*o);
+  });
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,39 @@
+// Options that several subcommands share: which model, how it runs, what its cache is made of.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "quern/engine.h"
+
+namespace quern::cli {
+
+struct ModelOptions {
+  std::string model;                 ///< a path or a name of the catalog; empty: the default model
+  int64_t threads = 0;
+  bool mmap = false, no_mmap = false;
+  std::string act = "int8";
+  std::string pre;
+  int64_t n_ctx = 0;                 ///< -c; 0: not given
+  int64_t batch = 512;
+  std::string kv_type, k_type, v_type;
+  int64_t kv_window = 0, kv_sinks = 0;
+  std::string kv_evict;
+  std::string kv_memory_limit;
+  bool quiet = false;
+
+  std::shared_ptr<Engine> load() const;
+  /// n_ctx: the context when -c is not given (0: the model's).
+  SessionOptions session(size_t default_ctx) const;
+};
+
+/// Registers the model (positional or -m) and the engine's options.
+void add_model_options(CLI::App& command, ModelOptions& options);
+/// Registers -c, --batch and the --kv options.
+void add_cache_options(CLI::App& command, ModelOptions& options);
+
+/// "512M", "2GiB", "1000000" to bytes. @throws Error(kUsage) naming the flag
+uint64_t parse_size(const std::string& text, const char* flag);
+
+}  // namespace quern::cli

@@ -1,0 +1,18 @@
+// The KV report for people and for programs.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "quern/report.h"
+
+namespace quern::cli {
+
+std::string kv_report_text(const KvReport& report, const Timings& timings);
+nlohmann::ordered_json kv_report_json(const KvReport& report, const Timings& timings);
+nlohmann::ordered_json timings_json(const Timings& timings);
+/// "23,040"
+std::string with_commas(uint64_t n);
+/// "45.0 MiB"
+std::string bytes_text(uint64_t n);
+
+}  // namespace quern::cli
