@@ -2,7 +2,7 @@
 # it may use (the include matrix is checked by tools/dev/check_layers.py).
 
 add_library(quern_flags INTERFACE)
-target_compile_options(quern_flags INTERFACE -ffp-contract=off -fno-fast-math -Wall -Wextra -Wpedantic -Wshadow)
+target_compile_options(quern_flags INTERFACE -ffp-contract=off -fno-fast-math -Wall -Wextra -Wpedantic -Wshadow $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 sees overlaps in std::string that are none
 if(QUERN_WERROR)
   target_compile_options(quern_flags INTERFACE -Werror)
 endif()
