@@ -128,27 +128,34 @@ const SpecialTokens::Node* SpecialTokens::child(const Node& node, uint8_t byte) 
   return found != end && found->byte == byte ? found : nullptr;
 }
 
-SpecialTokens::Match SpecialTokens::longest(std::string_view text, size_t at, size_t limit, bool parse_special) const {
+SpecialTokens::Match SpecialTokens::longest(const Input& input, size_t at, size_t limit) const {
+  const std::string_view text = input.text;
   Match best;
+  bool touches_plain = false;
   limit = std::min(limit, text.size() - at);
   const uint32_t root = limit > 0 ? roots_[uint8_t(text[at])] : 0;
   const Node* node = root ? &nodes_[root] : nullptr;
   for (size_t n = 1; node; ++n) {
-    const TokenId token = parse_special ? node->any_token : node->user_token;
+    touches_plain |= input.is_plain(at + n - 1);
+    const TokenId token = input.parse_special && !touches_plain ? node->any_token : node->user_token;
     if (token != kNoToken) best = {n, token};
     node = n < limit ? child(*node, uint8_t(text[at + n])) : nullptr;
   }
   return best;
 }
 
-std::vector<Fragment> SpecialTokens::partition(std::string_view text, bool parse_special) const {
+std::vector<Fragment> SpecialTokens::partition(std::string_view text, bool parse_special,
+                                               std::span<const ByteRange> plain) const {
   if (text.empty()) return {};
+  Input input{text, parse_special, {}};
+  if (!plain.empty()) input.plain.resize(text.size());
+  for (const ByteRange& range : plain) std::fill(input.plain.begin() + ptrdiff_t(range.begin), input.plain.begin() + ptrdiff_t(range.end), true);
   // Candidates by length. A position that loses its room to a longer token waits again under its next shorter one.
   std::vector<std::vector<size_t>> by_length(longest_ + 1);
   bool any = false;
   if (parse_special || has_user_tokens_) {
     for (size_t at = 0; at < text.size(); ++at) {
-      const Match match = longest(text, at, longest_, parse_special);
+      const Match match = longest(input, at, longest_);
       if (match.length > 0) by_length[match.length].push_back(at), any = true;
     }
   }
@@ -159,7 +166,7 @@ std::vector<Fragment> SpecialTokens::partition(std::string_view text, bool parse
     if (!std::is_sorted(candidates.begin(), candidates.end())) std::sort(candidates.begin(), candidates.end());
     for (const size_t at : candidates) {
       const size_t room = placement.room(at, length);
-      const Match match = longest(text, at, room, parse_special);
+      const Match match = longest(input, at, room);
       if (match.length == length)
         placement.place(at, match);
       else if (match.length > 0)

@@ -3,9 +3,11 @@
 // through a trie finds the candidates.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "text/tokenizer.h"
 #include "text/vocab.h"
 
 namespace quern::text {
@@ -22,8 +24,8 @@ class SpecialTokens {
   explicit SpecialTokens(const Vocab& vocab);
 
   /// The fragments of `text` in order, none of them empty. User-defined tokens are always recognised, control and
-  /// unknown tokens only with `parse_special`.
-  std::vector<Fragment> partition(std::string_view text, bool parse_special) const;
+  /// unknown tokens only with `parse_special`, and never where they touch one of the `plain` ranges.
+  std::vector<Fragment> partition(std::string_view text, bool parse_special, std::span<const ByteRange> plain = {}) const;
 
  private:
   /// The children of a node lie side by side, ordered by their byte.
@@ -39,11 +41,17 @@ class SpecialTokens {
     TokenId token = kNoToken;
   };
   class Placement;
+  struct Input {
+    std::string_view text;
+    bool parse_special;
+    std::vector<bool> plain;  ///< bytes of plain ranges; empty when there are none
+    bool is_plain(size_t at) const { return !plain.empty() && plain[at]; }
+  };
 
   void build(std::vector<TokenId> ids);
   const Node* child(const Node& node, uint8_t byte) const;
   /// The longest token at `at` that has at most `limit` bytes; length 0 when there is none.
-  Match longest(std::string_view text, size_t at, size_t limit, bool parse_special) const;
+  Match longest(const Input& input, size_t at, size_t limit) const;
 
   const Vocab& vocab_;
   std::vector<Node> nodes_;

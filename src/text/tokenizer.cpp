@@ -91,7 +91,7 @@ class GgufTokenizer final : public Tokenizer {
                   kMaxTextBytes);
     }
     std::vector<TokenId> out;
-    const auto fragments = special_->partition(text, options.parse_special);
+    const auto fragments = special_->partition(text, options.parse_special, options.plain);
     const auto is_token = [](const Fragment& fragment, TokenId id) { return id != kNoToken && fragment.token == id; };
     const bool begins_with_bos = !fragments.empty() && is_token(fragments.front(), bos_);
     const bool ends_with_eos = !fragments.empty() && is_token(fragments.back(), eos_);

@@ -17,12 +17,20 @@ inline constexpr TokenId kNoToken = -1;
 
 enum class TokenKind : uint8_t { kUndefined = 0, kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
+/// Bytes [begin, end) of a text.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+
 struct EncodeOptions {
   bool add_special = false;    ///< BOS/EOS where the file's keys say so
   bool parse_special = false;  ///< the text of special (control) tokens becomes those tokens; otherwise it is plain text
   /// With add_special, a text that begins with BOS itself gets no second one (likewise EOS at its end). The reference adds one
   /// all the same; turn this off to compare with it.
   bool single_bos = true;
+  /// Ascending ranges of the text in which, parse_special or not, the text of control tokens stays plain text: what a user wrote
+  /// inside a rendered template. Words are cut and merged as if the ranges were not there.
+  std::span<const ByteRange> plain = {};
 };
 
 class Tokenizer {
