@@ -21,15 +21,19 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, f
   }
 }
 
-/// Asks for a share of the next 16 rows, in address order, while these are at work: short rows are streams too short for the hardware.
+/// Short rows are streams too short for the hardware's prefetchers, so memory is asked for in address order, a strip of 16 rows ahead
+/// or more where a strip is shorter than this. Farther would delay the start of a call.
+inline constexpr size_t kPrefetchBytes = 8 << 10;
 inline void prefetch(const std::byte* begin, const std::byte* end) {
   for (; begin < end; begin += 64) __builtin_prefetch(begin, 0, 2);
 }
 
+/// Unpacks n_groups of 16 rows and asks for [next, next + next_bytes) meanwhile, a little with each block.
 template <TensorType kType>
-void unpack_panel(Rows rows, size_t n_groups, Panel& panel) {
+void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   for (size_t g = 0; g < n_groups; g += kBlockGroups) {
+    prefetch(next + next_bytes * g / n_groups, next + next_bytes * (g + kBlockGroups) / n_groups);
     for (size_t first = 0; first < kPanelRows; first += kPartRows) {
       Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, {&panel, first}, g);
     }
@@ -47,7 +51,7 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
     for (size_t r = 0; r < n_rows; ++r) {
       std::memcpy(bytes[r], args.weights + (first_row + r) * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, n_groups / kBlockGroups * kBlockBytes<kType>);
     }
-    unpack_panel<kType>({bytes[0], sizeof bytes[0]}, n_groups, panel);
+    unpack_panel<kType>({bytes[0], sizeof bytes[0]}, n_groups, panel, bytes[0], 0);
     for (size_t t = 0; t < args.n_tokens; ++t) {
       float* y = args.y + t * args.y_stride + first_row;
       alignas(64) float copy[kPanelRows] = {};
@@ -62,15 +66,19 @@ template <TensorType kType>
 void quant_matmul_of(const QuantMatmul& args) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Panel& panel = *reinterpret_cast<Panel*>(args.scratch);
+  const std::byte* end = args.weights + args.n_rows * args.row_bytes;
+  const size_t strip_bytes = kPanelRows * args.row_bytes;
+  const size_t ahead = strip_bytes * (1 + kPrefetchBytes / strip_bytes);
+  prefetch(args.weights, std::min(end, args.weights + ahead));
   size_t r = 0;
   for (; r + kPanelRows <= args.n_rows; r += kPanelRows) {
     const std::byte* rows = args.weights + r * args.row_bytes;
-    const std::byte* next = rows + kPanelRows * args.row_bytes;
-    const size_t next_bytes = std::min(kPanelRows, args.n_rows - r - kPanelRows) * args.row_bytes;
+    const std::byte* next = std::min(end, rows + ahead);
+    const size_t next_bytes = std::min(strip_bytes, size_t(end - next));
     for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
       const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
-      prefetch(next + next_bytes * g / args.x.n_groups, next + next_bytes * (g + n_groups) / args.x.n_groups);
-      unpack_panel<kType>({rows + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes}, n_groups, panel);
+      const Rows block{rows + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes};
+      unpack_panel<kType>(block, n_groups, panel, next + next_bytes * g / args.x.n_groups, next_bytes * n_groups / args.x.n_groups);
       multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
     }
   }
