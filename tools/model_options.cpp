@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "model_path.h"
 
 namespace quern::cli {
@@ -22,7 +20,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
 void add_cache_options(CLI::App& command, ModelOptions& o) {
   command.add_option("-c,--ctx", o.n_ctx, "Context in tokens")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--batch", o.batch, "Most tokens of one prefill step (default 512)")->check(CLI::Range(1, 65536));
-  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)");
+  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 (default f16)");
   command.add_option("--k-type", o.k_type, "Element type of the keys alone")->excludes(both);
   command.add_option("--v-type", o.v_type, "Element type of the values alone")->excludes(both);
 }
@@ -48,26 +46,7 @@ SessionOptions ModelOptions::session(size_t default_ctx) const {
   if (!kv_type.empty()) s.k_type = s.v_type = kv_type;
   if (!k_type.empty()) s.k_type = k_type;
   if (!v_type.empty()) s.v_type = v_type;
-  s.kv_window = uint32_t(kv_window);
-  s.kv_sinks = uint32_t(kv_sinks);
-  if (!kv_memory_limit.empty()) s.memory_limit_bytes = parse_size(kv_memory_limit, "--kv-memory-limit");
   return s;
-}
-
-uint64_t parse_size(const std::string& text, const char* flag) {
-  size_t end = 0;
-  double number = -1;
-  try {
-    number = std::stod(text, &end);
-  } catch (const std::exception&) {
-  }
-  std::string unit = text.substr(end);
-  while (!unit.empty() && (unit.back() == 'B' || unit.back() == 'b' || unit.back() == 'i')) unit.pop_back();
-  const double factor = unit.empty() ? 1 : unit == "k" || unit == "K" ? 1 << 10 : unit == "M" || unit == "m" ? 1 << 20 : unit == "G" || unit == "g" ? 1 << 30 : 0;
-  if (end == 0 || !std::isfinite(number) || number < 0 || factor == 0 || number * factor > 1e18) {
-    throw Error(ErrorKind::kUsage, fmt::format("{} '{}' is not a size; write bytes, or a number with K, M or G such as 512M", flag, text));
-  }
-  return uint64_t(number * factor);
 }
 
 }  // namespace quern::cli

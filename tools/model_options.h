@@ -18,9 +18,6 @@ struct ModelOptions {
   int64_t n_ctx = 0;                 ///< -c; 0: not given
   int64_t batch = 512;
   std::string kv_type, k_type, v_type;
-  int64_t kv_window = 0, kv_sinks = 0;
-  std::string kv_evict;
-  std::string kv_memory_limit;
   bool quiet = false;
 
   std::shared_ptr<Engine> load() const;
@@ -32,8 +29,5 @@ struct ModelOptions {
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Registers -c, --batch and the --kv options.
 void add_cache_options(CLI::App& command, ModelOptions& options);
-
-/// "512M", "2GiB", "1000000" to bytes. @throws Error(kUsage) naming the flag
-uint64_t parse_size(const std::string& text, const char* flag);
 
 }  // namespace quern::cli

@@ -1,0 +1,217 @@
+// Logits against independent references, and the same bits however they are computed: every instruction set, chunk size and
+// thread count, alone and in a batch, mapped and read.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/engine_impl.h"
+
+using namespace quern;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Case {
+  std::string path;
+  std::vector<TokenId> tokens;
+  std::vector<float> reference;
+  size_t n_ctx = 0;
+  double logit_std = 1, kl_bar = 0;
+  bool gelu = false;
+};
+
+Case load_case(const std::string& name) {
+  const fs::path folder = fs::path(QUERN_GOLDEN) / "tiny";
+  std::ifstream in(folder / (name + ".json"));
+  const auto json = nlohmann::json::parse(in);
+  Case c;
+  c.path = (folder / json["model"].get<std::string>()).string();
+  c.tokens = json["tokens"].get<std::vector<TokenId>>();
+  c.n_ctx = json["n_ctx"];
+  c.logit_std = json["logit_std"];
+  c.kl_bar = 2 * json.value("llamacpp_default_kl_mean", 0.0);
+  c.gelu = json["arch"].get<std::string>().starts_with("gemma");
+  std::ifstream logits(folder / json["logits"].get<std::string>(), std::ios::binary);
+  c.reference.resize(json["logits_shape"][0].get<size_t>() * json["logits_shape"][1].get<size_t>());
+  logits.read(reinterpret_cast<char*>(c.reference.data()), std::streamsize(c.reference.size() * sizeof(float)));
+  REQUIRE(logits);
+  return c;
+}
+
+struct Settings {
+  bool float_activations = false;
+  std::string kv_type = "f16";
+  int threads = 1;
+  size_t batch = 512;
+  bool mmap = true;
+};
+
+std::vector<float> logits_of(const std::string& path, const std::vector<TokenId>& tokens, size_t n_ctx, const Settings& s) {
+  const auto engine = Engine::load(path, {.threads = s.threads, .mmap = s.mmap, .float_activations = s.float_activations, .pre = {}});
+  SessionOptions options;
+  options.n_ctx = options.rope_ctx = n_ctx;
+  options.k_type = options.v_type = s.kv_type;
+  options.batch = s.batch;
+  return engine->new_session(options)->all_logits(tokens);
+}
+
+double worst_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::fabs(double(got[i]) - want[i]));
+  return worst;
+}
+
+/// Mean KL divergence over positions, from the reference's distribution to ours.
+double mean_kl(const std::vector<float>& reference, const std::vector<float>& got, size_t n_vocab) {
+  const auto log_softmax = [&](const float* row) {
+    double max = row[0], sum = 0;
+    for (size_t i = 0; i < n_vocab; ++i) max = std::max(max, double(row[i]));
+    for (size_t i = 0; i < n_vocab; ++i) sum += std::exp(row[i] - max);
+    std::vector<double> out(n_vocab);
+    for (size_t i = 0; i < n_vocab; ++i) out[i] = row[i] - max - std::log(sum);
+    return out;
+  };
+  double total = 0;
+  for (size_t at = 0; at < reference.size(); at += n_vocab) {
+    const auto p = log_softmax(reference.data() + at), q = log_softmax(got.data() + at);
+    for (size_t i = 0; i < n_vocab; ++i) total += std::exp(p[i]) * (p[i] - q[i]);
+  }
+  return total / double(reference.size() / n_vocab);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+
+const std::vector<std::string> kFloatCases = {"llama", "llama-mistral", "llama-tied-mha", "llama-rope-linear", "llama-rope-yarn", "llama-rope-freqs", "llama-f16", "llama-bf16", "qwen2", "gemma3", "gemma3-pattern"};
+const std::vector<std::string> kQuantizedCases = {"llama-q4_0", "llama-q4_1", "llama-q5_0", "llama-q5_1", "llama-q8_0", "llama-q2_k", "llama-q3_k", "llama-q4_k", "llama-q5_k", "llama-q6_k"};
+
+}  // namespace
+
+TEST_CASE("tiny models give the reference's logits with float activations") {
+  auto names = kFloatCases;
+  names.insert(names.end(), kQuantizedCases.begin(), kQuantizedCases.end());
+  for (const std::string& name : names) {
+    const Case c = load_case(name);
+    auto got = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32"});
+    INFO(name);
+    const double tolerance = (c.gelu ? 1e-2 : 1e-3) * c.logit_std;
+    REQUIRE(worst_error(got, c.reference) <= tolerance);
+    got[got.size() / 2] += float(2 * tolerance);  // the planted fault
+    REQUIRE_FALSE(worst_error(got, c.reference) <= tolerance);
+  }
+}
+
+TEST_CASE("int8 activations stay within twice the reference engine's own divergence") {
+  for (const std::string& name : kQuantizedCases) {
+    const Case c = load_case(name);
+    const auto got = logits_of(c.path, c.tokens, c.n_ctx, {});
+    INFO(name);
+    REQUIRE(c.kl_bar > 0);
+    CHECK(mean_kl(c.reference, got, c.reference.size() / c.tokens.size()) <= c.kl_bar);
+  }
+}
+
+TEST_CASE("chunks, threads and the way of reading the file do not change a bit") {
+  for (const std::string name : {"llama-q4_1", "llama-q4_k", "qwen2", "gemma3"}) {
+    const Case c = load_case(name);
+    for (const bool float_activations : {false, true}) {
+      const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations});
+      INFO(name << " float activations " << float_activations);
+      for (const size_t batch : {1, 7, 16}) CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .batch = batch})));
+      for (const int threads : {2, 3}) CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .threads = threads})));
+      CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .mmap = false})));
+    }
+    CHECK_FALSE(same_bits(logits_of(c.path, c.tokens, c.n_ctx, {}), logits_of(c.path, c.tokens, c.n_ctx, {.kv_type = "f32"})));
+  }
+}
+
+namespace {
+
+/// The last logits of each sequence, computed in one forward (all sequences together) on a given instruction set.
+std::vector<float> batched_logits(const Model& model, kernels::Isa isa, const std::vector<std::vector<TokenId>>& sequences, int threads) {
+  const kernels::Kernels& table = *kernels::kernels_for(isa);
+  std::vector<KvLayerGeometry> geometry = kv_geometry(model.params);
+  KvLayoutOptions layout;
+  layout.n_ctx = 256;
+  std::vector<std::unique_ptr<KvCache>> caches;
+  std::vector<RopeTable> ropes;
+  for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, model.weights.rope_factors));
+  std::vector<Segment> segments;
+  for (const auto& tokens : sequences) {
+    caches.push_back(std::make_unique<KvCache>(KvLayout(geometry, layout)));
+    caches.back()->prepare(tokens.size());
+    segments.push_back({caches.back().get(), tokens, 0, 1, ropes});
+  }
+  std::vector<float> logits(sequences.size() * model.params.n_vocab);
+  ops::Workspace workspace;
+  REQUIRE(forward(model, table, workspace, segments, {.n_threads = threads}, logits.data()).status == ForwardStatus::kDone);
+  return logits;
+}
+
+}  // namespace
+
+TEST_CASE("every instruction set gives the same bits, and sequences do not feel each other") {
+  for (const std::string name : {"llama-q4_1", "llama-q6_k", "qwen2", "gemma3"}) {
+    const Case c = load_case(name);
+    const Model model(c.path, MappedFile::Mode::kMap, {});
+    const std::vector<TokenId> first(c.tokens.begin(), c.tokens.begin() + 31), second(c.tokens.begin() + 3, c.tokens.end());
+    const auto scalar = batched_logits(model, kernels::Isa::kScalar, {first, second}, 1);
+    INFO(name);
+    for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+      if (!kernels::kernels_for(isa)) {
+        WARN("skipped: this CPU has no " << (isa == kernels::Isa::kAvx2 ? "avx2" : "avx512"));
+        continue;
+      }
+      CHECK(same_bits(scalar, batched_logits(model, isa, {first, second}, 2)));
+    }
+    auto alone = batched_logits(model, kernels::Isa::kScalar, {first}, 1);
+    const auto other = batched_logits(model, kernels::Isa::kScalar, {second}, 1);
+    alone.insert(alone.end(), other.begin(), other.end());
+    CHECK(same_bits(scalar, alone));
+  }
+}
+
+TEST_CASE("a session keeps the common prefix and gives the same bits as a cold one") {
+  const Case c = load_case("llama-q4_1");
+  const auto engine = Engine::load(c.path, {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
+  SessionOptions options;
+  options.n_ctx = 128;
+  const auto warm = engine->new_session(options);
+  auto changed = c.tokens;
+  changed[20] = changed[20] == 5 ? 6 : 5;
+  REQUIRE(warm->sync(changed) == StepStatus::kDone);
+  warm->reset_timings();
+  REQUIRE(warm->sync(c.tokens) == StepStatus::kDone);
+  CHECK(warm->timings().reused_tokens == 20);
+  CHECK(warm->timings().prefill_tokens == c.tokens.size() - 20);
+  const auto cold = engine->new_session(options);
+  REQUIRE(cold->sync(c.tokens) == StepStatus::kDone);
+  CHECK(std::memcmp(warm->logits().data(), cold->logits().data(), warm->logits().size_bytes()) == 0);
+
+  std::atomic<bool> cancelled{true};
+  const auto stopped = engine->new_session(options);
+  CHECK(stopped->sync(c.tokens, &cancelled) == StepStatus::kCancelled);
+  REQUIRE(stopped->sync(c.tokens) == StepStatus::kDone);
+  CHECK(std::memcmp(stopped->logits().data(), cold->logits().data(), cold->logits().size_bytes()) == 0);
+}
+
+TEST_CASE("SmolLM2 gives the same bits in chunks, on threads and on every instruction set") {
+  const fs::path path = fs::path(QUERN_MODELS) / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  if (!fs::exists(path)) {
+    WARN("skipped: " << path.filename() << " is not in models/; tools/test --models fetches it");
+    return;
+  }
+  std::vector<TokenId> tokens;
+  for (TokenId i = 0; i < 80; ++i) tokens.push_back(500 + i * 37 % 4000);
+  const auto whole = logits_of(path.string(), tokens, 128, {.threads = 2});
+  CHECK(same_bits(whole, logits_of(path.string(), tokens, 128, {.threads = 1, .batch = 7})));
+  CHECK(same_bits(whole, logits_of(path.string(), tokens, 128, {.threads = 3, .batch = 64, .mmap = false})));
+  const Model model(path, MappedFile::Mode::kMap, {});
+  const std::vector<TokenId> few(tokens.begin(), tokens.begin() + 12);
+  const auto scalar = batched_logits(model, kernels::Isa::kScalar, {few}, 2);
+  for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (kernels::kernels_for(isa)) CHECK(same_bits(scalar, batched_logits(model, isa, {few}, 2)));
+  }
+}
