@@ -73,8 +73,8 @@ uint16_t encode_fp8_row(const float* x, size_t n, uint8_t* codes) {
     std::memset(codes, 0, n);
     return kNanScale;
   }
-  // 448 = 1.75·2^8: a mantissa of at most 1.75 fits with exponent − 8, a larger one needs one more.
-  const int exponent = std::clamp(int(amax >> 23) - 127 - 8 + ((amax & 0x7fffffu) > 0x600000u ? 1 : 0), -24, 15);
+  // 464 = 1.8125·2^8 still rounds to 448: a mantissa of at most 1.8125 fits with exponent − 8, a larger one needs one more.
+  const int exponent = std::clamp(int(amax >> 23) - 127 - 8 + ((amax & 0x7fffffu) > 0x680000u ? 1 : 0), -24, 15);
   const float inverse = std::bit_cast<float>(uint32_t(127 - exponent) << 23);
   for (size_t i = 0; i < n; ++i) codes[i] = f32_to_e4m3(x[i] * inverse);
   return f32_to_f16(std::bit_cast<float>(uint32_t(127 + exponent) << 23));

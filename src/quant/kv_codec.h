@@ -8,7 +8,7 @@
 namespace quern {
 
 /// Stores `dim` floats as row `position` (0…255) of a K or V block.
-///   f16, bf16: round to nearest even. fp8: scale = the smallest power of two with amax ≤ 448·scale, saturating.
+///   f16, bf16: round to nearest even. fp8: scale = the smallest power of two with amax ≤ 464·scale (464 rounds to 448, the largest code).
 ///   int8: scale = f16(amax/127), code = rne(x/scale) in ±127. int4: scale = f16(x of largest magnitude / −8), code = rne(x/scale) in −8…7,
 ///   stored plus 8.
 /// A row (or group) with a value that is not finite gets a NaN scale, so that the fault shows instead of hiding.

@@ -43,6 +43,10 @@ inline void for_vector_blocks(size_t first, size_t n, F&& f) {
   }
 }
 
+inline const uint16_t* scales_of(const std::byte* block, KvType type, size_t dim) {
+  return reinterpret_cast<const uint16_t*>(block + kPiecePositions * kv_row_size(type, dim).code_bytes);
+}
+
 // ---- scores ----------------------------------------------------------------------------------------------------------------
 
 /// How the cells of a float K tile become vectors of 16 positions.
@@ -54,6 +58,10 @@ struct KeysF16 {
 };
 struct KeysBF16 {
   static F32x16 load(const std::byte* tile, size_t d) { return load_bf16(reinterpret_cast<const uint16_t*>(tile) + d * kTile); }
+};
+
+struct KeysFp8 {  // the 256 comes back with the row scale
+  static F32x16 load(const std::byte* tile, size_t d) { return load_e4m3(reinterpret_cast<const uint8_t*>(tile) + d * kTile); }
 };
 
 /// Dots of Q queries with T tiles: scores[q][tile][16].
@@ -104,6 +112,56 @@ void float_scores(const AttendPiece& a, size_t first, size_t last, float* scores
   }
 }
 
+/// Row scales of fp8 keys, last.
+void scale_scores(const AttendPiece& a, size_t first, size_t last, float* scores) {
+  const uint16_t* scales = scales_of(a.k_block, a.k_type, a.k_dim);
+  for (size_t t = first; t < last; ++t) {
+    const F32x16 scale = mul(load_f16(scales + t * kTile), set1(256.0f));
+    for (size_t i = 0; i < a.n_queries; ++i) {
+      float* s = scores + i * kPiecePositions + t * kTile;
+      store(s, mul(load(s), scale));
+    }
+  }
+}
+
+/// How the cells of a group of integer keys multiply with a query's codes.
+struct KeysInt8 {
+  static constexpr size_t kCellDims = 4;
+  template <int Q>
+  static void dot(const std::byte* cells, size_t n_cells, const std::byte* queries, size_t stride, F32x16* dots) { dot_i8<Q>(cells, n_cells, queries, stride, dots); }
+};
+struct KeysInt4 {
+  static constexpr size_t kCellDims = 8;
+  template <int Q>
+  static void dot(const std::byte* cells, size_t n_cells, const std::byte* queries, size_t stride, F32x16* dots) { dot_i4<Q>(cells, n_cells, queries, stride, dots); }
+};
+
+/// Scores of all queries with tiles [first, last) of integer keys: acc = fma(float(I), D·a, acc), groups ascending.
+template <typename Keys>
+void integer_scores(const AttendPiece& a, size_t first, size_t last, float* scores) {
+  const size_t stride = query_bytes(a.k_type, a.k_dim), tile_bytes = kTile * kv_row_size(a.k_type, a.k_dim).code_bytes;
+  const uint16_t* scales = scales_of(a.k_block, a.k_type, a.k_dim);
+  constexpr size_t kCellBytes = 4 * kTile;
+  for_query_blocks(0, a.n_queries, [&](size_t query, auto q) {
+    constexpr int kQ = decltype(q)::value;
+    for (size_t t = first; t < last; ++t) {
+      const std::byte* cells = a.k_block + t * tile_bytes;
+      F32x16 acc[kQ];
+      for (int i = 0; i < kQ; ++i) acc[i] = zero();
+      for (size_t d = 0; d < a.k_dim; d += kKvGroup) {
+        const size_t n_cells = (lesser(kKvGroup, a.k_dim - d) + Keys::kCellDims - 1) / Keys::kCellDims;
+        const std::byte* groups = a.queries + query * stride + d / kKvGroup * sizeof(QueryGroup);
+        F32x16 dots[kQ];
+        Keys::template dot<kQ>(cells, n_cells, groups, stride, dots);
+        const F32x16 scale = load_f16(scales + d / kKvGroup * kPiecePositions + t * kTile);
+        for (int i = 0; i < kQ; ++i) acc[i] = fma(dots[i], mul(scale, set1(query_group(groups, stride, i).scale)), acc[i]);
+        cells += n_cells * kCellBytes;
+      }
+      for (int i = 0; i < kQ; ++i) store(scores + (query + i) * kPiecePositions + t * kTile, acc[i]);
+    }
+  });
+}
+
 /// Scales and caps the dots of one query, then leaves p = exp(s − m) in their place, 0 where it does not see.
 inline void softmax_row(float* s, size_t begin, size_t end, float scale, float softcap, float* m, float* l) {
   const F32x16 lowest = set1(-__builtin_inff());
@@ -147,6 +205,54 @@ struct ValuesBF16 {
   size_t row_bytes;
   F32x16 load(size_t position, size_t vector) const { return load_bf16(reinterpret_cast<const uint16_t*>(rows + position * row_bytes) + vector * 16); }
 };
+
+struct ValuesFp8 {
+  const std::byte* rows;
+  size_t row_bytes;
+  const float* scales;  // [256], times 256
+  F32x16 load(size_t position, size_t vector) const {
+    return mul(load_e4m3(reinterpret_cast<const uint8_t*>(rows + position * row_bytes) + vector * 16), set1(scales[position]));
+  }
+};
+struct ValuesInt8 {
+  const std::byte* rows;
+  size_t row_bytes;
+  const float* scales;  // [group][256]
+  F32x16 load(size_t position, size_t vector) const {
+    return mul(load_i8(reinterpret_cast<const int8_t*>(rows + position * row_bytes) + vector * 16), set1(scales[vector / 2 * kPiecePositions + position]));
+  }
+};
+struct ValuesInt4 {
+  const std::byte* rows;
+  size_t row_bytes;
+  const float* scales;  // [group][256]
+  size_t n_whole;       // groups of 32
+  size_t half;          // bytes of the short last one
+  F32x16 load(size_t position, size_t vector) const {
+    const size_t group = vector / 2;
+    const uint8_t* p = reinterpret_cast<const uint8_t*>(rows + position * row_bytes) + group * (kKvGroup / 2);
+    F32x16 codes;
+    if (group < n_whole) {
+      codes = vector % 2 ? load_high_nibbles(p) : load_low_nibbles(p);
+    } else {
+      float unpacked[2 * kKvGroup] = {};
+      for (size_t i = 0; i < half; ++i) {
+        unpacked[i] = float(p[i] & 15);
+        unpacked[half + i] = float(p[i] >> 4);
+      }
+      codes = quern::kernels::QUERN_ISA::load(unpacked + vector % 2 * 16);
+    }
+    return mul(sub(codes, set1(8.0f)), set1(scales[group * kPiecePositions + position]));
+  }
+};
+
+/// Scales of V rows [begin, end) as floats, [group][256].
+void convert_scales(const AttendPiece& a, size_t begin, size_t end, float factor, float* out) {
+  const uint16_t* scales = scales_of(a.v_block, a.v_type, a.v_dim);
+  for (size_t group = 0; group < kv_scale_groups(a.v_type, a.v_dim); ++group) {
+    for (size_t p = begin / 16 * 16; p < end; p += 16) store(out + group * kPiecePositions + p, mul(load_f16(scales + group * kPiecePositions + p), set1(factor)));
+  }
+}
 
 /// o[q][N vectors] += Σ p[q][position]·v[position] over [begin, end), ascending.
 template <int Q, int N, typename Values>
@@ -213,7 +319,8 @@ void sum_values(const AttendPiece& a, const Values& values, size_t begin, size_t
 
 void attend(const AttendPiece& a) {
   float* scores = reinterpret_cast<float*>(a.scratch);
-  float* converted = scores + a.n_queries * kPiecePositions;
+  float* scales = scores + a.n_queries * kPiecePositions;
+  float* converted = scales + kv_scale_groups(a.v_type, a.v_dim) * kPiecePositions;
   size_t begin = kPiecePositions, end = 0;
   for (size_t i = 0; i < a.n_queries; ++i) {
     begin = lesser(begin, size_t(a.begin[i]));
@@ -224,7 +331,12 @@ void attend(const AttendPiece& a) {
     case KvType::kF32: float_scores<KeysF32>(a, first, last, scores, converted); break;
     case KvType::kF16: float_scores<KeysF16>(a, first, last, scores, converted); break;
     case KvType::kBF16: float_scores<KeysBF16>(a, first, last, scores, converted); break;
-    default: break;
+    case KvType::kFp8:
+      float_scores<KeysFp8>(a, first, last, scores, converted);
+      scale_scores(a, first, last, scores);
+      break;
+    case KvType::kInt8: integer_scores<KeysInt8>(a, first, last, scores); break;
+    case KvType::kInt4: integer_scores<KeysInt4>(a, first, last, scores); break;
   }
   for (size_t i = 0; i < a.n_queries; ++i) {
     softmax_row(scores + i * kPiecePositions, a.begin[i], a.end[i], a.scale, a.softcap, a.m + i, a.l + i);
@@ -235,7 +347,18 @@ void attend(const AttendPiece& a) {
     case KvType::kF32: sum_values(a, ValuesF32{a.v_block, row_bytes, 0}, begin, end, scores, converted); break;
     case KvType::kF16: sum_values(a, ValuesF16{a.v_block, row_bytes}, begin, end, scores, converted); break;
     case KvType::kBF16: sum_values(a, ValuesBF16{a.v_block, row_bytes}, begin, end, scores, converted); break;
-    default: break;
+    case KvType::kFp8:
+      convert_scales(a, begin, end, 256.0f, scales);
+      sum_values(a, ValuesFp8{a.v_block, row_bytes, scales}, begin, end, scores, converted);
+      break;
+    case KvType::kInt8:
+      convert_scales(a, begin, end, 1.0f, scales);
+      sum_values(a, ValuesInt8{a.v_block, row_bytes, scales}, begin, end, scores, converted);
+      break;
+    case KvType::kInt4:
+      convert_scales(a, begin, end, 1.0f, scales);
+      sum_values(a, ValuesInt4{a.v_block, row_bytes, scales, a.v_dim / kKvGroup, (a.v_dim % kKvGroup + 7) / 8 * 4}, begin, end, scores, converted);
+      break;
   }
 }
 
@@ -277,7 +400,23 @@ void store_v(KvType type, const float* row, size_t dim, std::byte* block, size_t
   for_halves(row, dim, [&](size_t d, size_t n, const uint16_t* halves) { std::memcpy(out + d, halves, n * sizeof(uint16_t)); });
 }
 
-void prepare_query(KvType, const float* q, size_t dim, std::byte* prepared) { std::memcpy(prepared, q, dim * sizeof(float)); }
+void prepare_query(KvType k_type, const float* q, size_t dim, std::byte* prepared) {
+  if (!kv_type_has_integer_scores(k_type)) {
+    std::memcpy(prepared, q, dim * sizeof(float));
+    return;
+  }
+  QueryGroup* groups = reinterpret_cast<QueryGroup*>(prepared);
+  for (size_t d = 0; d < dim; d += kKvGroup) {
+    QueryGroup& group = groups[d / kKvGroup];
+    int16_t sums[2];
+    if (!matmul_kernels()->quantize_row(q + d, lesser(kKvGroup, dim - d), group.codes, &group.scale, sums)) {
+      group = {};
+      group.scale = __builtin_nanf("");  // so that the fault shows in every score
+      continue;
+    }
+    group.sum = sums[0] + sums[1];
+  }
+}
 
 }  // namespace
 
