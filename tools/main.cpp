@@ -19,12 +19,23 @@ constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_logits,
 };
 
+/// CLI11 takes the next word as an option's value whatever it looks like; `--stop --temp 0` is a forgotten value all the same.
+void refuse_options_as_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.starts_with("--") || !command.get_option_no_throw(value)) continue;
+      throw quern::Error(quern::ErrorKind::kUsage, fmt::format("{} needs a value, but '{}' follows, which is an option itself", option->get_name(), value));
+    }
+  }
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"quern: GGUF language models on a plain CPU, with the KV cache in full view", "quern"};
   app.set_version_flag("--version", std::string("quern ") + QUERN_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   for (const auto add : kCommands) add(app);
+  for (CLI::App* command : app.get_subcommands({})) command->parse_complete_callback([command] { refuse_options_as_values(*command); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
