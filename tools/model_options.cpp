@@ -20,7 +20,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
 void add_cache_options(CLI::App& command, ModelOptions& o) {
   command.add_option("-c,--ctx", o.n_ctx, "Context in tokens")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--batch", o.batch, "Most tokens of one prefill step (default 512)")->check(CLI::Range(1, 65536));
-  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 (default f16)");
+  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)");
   command.add_option("--k-type", o.k_type, "Element type of the keys alone")->excludes(both);
   command.add_option("--v-type", o.v_type, "Element type of the values alone")->excludes(both);
 }

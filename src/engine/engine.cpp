@@ -56,9 +56,10 @@ std::vector<KvLayerGeometry> kv_geometry(const ModelParams& params) {
 KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions& options) {
   const auto type = [](const std::string& name) {
     const auto found = parse_kv_type(name);
-    const bool has_kernels = found == KvType::kF32 || found == KvType::kF16 || found == KvType::kBF16;
-    if (has_kernels) return *found;
-    throw_error(ErrorKind::kUsage, "KV type '{}' is {}; allowed are f32, f16, bf16", name, found ? "planned, but attention cannot read it yet" : "not known");
+    if (found) return *found;
+    std::string names;
+    for (const KvType t : all_kv_types()) names += (names.empty() ? "" : ", ") + std::string(kv_type_name(t));
+    throw_error(ErrorKind::kUsage, "KV type '{}' is not known; allowed are {}", name, names);
   };
   if (options.kv_window || options.kv_sinks || options.kv_heavy) throw_error(ErrorKind::kUsage, "cache policies other than the model's own windows are not offered yet");
   KvLayoutOptions layout;

@@ -173,6 +173,21 @@ TEST_CASE("every instruction set gives the same bits, and sequences do not feel 
   }
 }
 
+TEST_CASE("every KV type gives the same bits in chunks and on threads, and stays near the f32 cache") {
+  for (const std::string name : {"llama-q4_1", "gemma3"}) {
+    const Case c = load_case(name);
+    const auto reference = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32"});
+    for (const auto& [type, bar] : {std::pair<const char*, double>{"f16", 1e-5}, {"bf16", 1e-3}, {"int8", 1e-3}, {"fp8", 0.02}, {"int4", 0.2}}) {
+      const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type});
+      INFO(name << " " << type);
+      CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type, .threads = 2, .batch = 7})));
+      const double kl = mean_kl(reference, whole, reference.size() / c.tokens.size());
+      CHECK(kl <= bar);
+      CHECK(kl > 0);  // it is another cache, not the same one
+    }
+  }
+}
+
 TEST_CASE("a session keeps the common prefix and gives the same bits as a cold one") {
   const Case c = load_case("llama-q4_1");
   const auto engine = Engine::load(c.path, {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
