@@ -32,8 +32,8 @@ std::optional<Value> loop_attribute(Heap& heap, const Loop& loop, std::string_vi
   if (name == "first") return Value::of(index0 == 0);
   if (name == "last") return Value::of(index0 + 1 == n);
   if (name == "length") return Value::of(n);
-  if (name == "depth") return Value::of(int64_t(loop.depth0) + 1);
-  if (name == "depth0") return Value::of(int64_t(loop.depth0));
+  if (name == "depth") return Value::of(int64_t{1});  // of recursive loops, which there are none of
+  if (name == "depth0") return Value::of(int64_t{0});
   if (name == "previtem") return neighbour(index0 - 1, "there is no previous item");
   if (name == "nextitem") return neighbour(index0 + 1, "there is no next item");
   return std::nullopt;
@@ -212,8 +212,11 @@ std::optional<int64_t> length(Heap& heap, const Value& value) {
   }
 }
 
-Value attribute_path(Heap& heap, const Value& value, const Value& path) {
-  if (path.is_integer()) return get_item(heap, value, path);
+Value attribute_path(Heap& heap, const Value& value, const Value& path, const Value& fallback) {
+  const auto found = [&](const Value& item) {
+    return item.is(Kind::Undefined) && !fallback.is(Kind::Missing) ? fallback : item;
+  };
+  if (path.is_integer()) return found(get_item(heap, value, path));
   if (!path.is(Kind::Str)) fail("an attribute is given by its name or number, not by a {}", type_name(path));
   Value current = value;
   size_t begin = 0;
@@ -224,7 +227,7 @@ Value attribute_path(Heap& heap, const Value& value, const Value& path) {
     const auto parsed = std::from_chars(part.data(), part.data() + part.size(), number);
     const bool numeric =
         !part.empty() && parsed.ec == std::errc() && parsed.ptr == part.data() + part.size() && part[0] != '-';
-    current = get_item(heap, current, numeric ? Value::of(number) : heap.slice(*path.str, begin, dot));
+    current = found(get_item(heap, current, numeric ? Value::of(number) : heap.slice(*path.str, begin, dot)));
     if (dot == path.text().size()) return current;
     begin = dot + 1;
   }

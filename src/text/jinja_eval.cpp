@@ -129,8 +129,7 @@ Evaluator::Flow Evaluator::exec_for(const Stmt& stmt) {
   }
   Value loop;
   loop.kind = Kind::Loop;
-  loop.loop = heap_.loop({items, items->items.size(), 0, loop_depth_, Value::missing()});
-  ++loop_depth_;
+  loop.loop = heap_.loop({items, items->items.size(), 0, Value::missing()});
   for (size_t i = 0; i < loop.loop->n_items && i < items->items.size(); ++i) {
     heap_.tick();
     loop.loop->index0 = i;
@@ -139,7 +138,6 @@ Evaluator::Flow Evaluator::exec_for(const Stmt& stmt) {
     assign(*stmt.target, items->items[i]);
     if (exec(stmt.body) == Flow::Break) break;
   }
-  --loop_depth_;
   return Flow::Normal;
 }
 

@@ -73,7 +73,6 @@ class Evaluator {
   Value block_text_;
   uint32_t line_ = 1;
   uint32_t depth_ = 0;
-  uint32_t loop_depth_ = 0;
 };
 
 }  // namespace quern::jinja

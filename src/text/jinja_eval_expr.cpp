@@ -209,13 +209,11 @@ Value Evaluator::call_macro(const Macro& macro, Args& args) {
   const DepthGuard depth(*this);
   TextBuilder text;
   TextBuilder* outer = std::exchange(out_, &text);
-  const uint32_t outer_loops = std::exchange(loop_depth_, 0);
   {
     const ScopeGuard guard(*this, macro.scope);
     bind_parameters(*macro.definition, args);
     exec(macro.definition->body);
   }
-  loop_depth_ = outer_loops;
   out_ = outer;
   return heap_.text(std::move(text));
 }

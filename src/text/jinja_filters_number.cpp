@@ -86,7 +86,9 @@ Value abs_filter(Heap& heap, const Value& self, const Bound&) {
                                                 : arithmetic(heap, Op::Add, self, Value::of(int64_t{0}));
 }
 
-double power_of_ten(int64_t exponent) { return std::strtod(fmt::format("1e{}", exponent).c_str(), nullptr); }
+double power_of_ten(int64_t exponent) {
+  return std::strtod(fmt::format("1e{}", exponent).c_str(), nullptr);
+}
 
 /// To `precision` decimals, halves to even on the exact binary value, as Python's round().
 double rounded(double number, int64_t precision) {

@@ -161,8 +161,7 @@ Value groupby(Heap& heap, const Value& self, const Bound& args) {
   const std::vector<Value> values = iterate(heap, self)->items;
   std::vector<std::vector<Value>> keys;
   const auto group_of = [&](const Value& item, bool folded) {
-    Value found = attribute_path(heap, item, args[0]);
-    if (found.is(Kind::Undefined) && given(args[1])) found = args[1];
+    const Value found = attribute_path(heap, item, args[0], given(args[1]) ? args[1] : Value::missing());
     return folded ? key_of(heap, found, Value::none(), case_sensitive) : found;
   };
   for (const Value& item : values) keys.push_back({group_of(item, true)});
@@ -237,9 +236,7 @@ Value map(Heap& heap, const Value& self, const Args& args) {
   if (attribute && args.positional.empty()) {
     const Value* fallback = args.find("default");
     for (const Value& item : iterate(heap, self)->items) {
-      Value found = attribute_path(heap, item, *attribute);
-      if (found.is(Kind::Undefined) && fallback) found = *fallback;
-      out.push_back(found);
+      out.push_back(attribute_path(heap, item, *attribute, fallback ? *fallback : Value::missing()));
     }
     return heap.generator(std::move(out));
   }

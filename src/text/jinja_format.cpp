@@ -233,6 +233,9 @@ class BraceFormatter {
     Value value;
     if (first.empty() || std::all_of(first.begin(), first.end(), [](char c) { return c >= '0' && c <= '9'; })) {
       size_t at = 0;
+      if ((first.empty() ? numbered_ : next_ > 0))
+        fail("a format cannot switch between numbered and unnumbered fields");
+      numbered_ = numbered_ || !first.empty();
       const size_t index = first.empty() ? next_++ : size_t(read_number(first, at, "position"));
       if (index >= args_.positional.size()) fail("Replacement index {} out of range for positional args tuple", index);
       value = args_.positional[index];
@@ -262,6 +265,7 @@ class BraceFormatter {
   const Args& args_;
   TextBuilder out_;
   size_t next_ = 0;
+  bool numbered_ = false;
 };
 
 class PercentFormatter {

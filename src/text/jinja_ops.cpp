@@ -74,7 +74,8 @@ double floor_mod(double a, double b) {
 /// Powers with a whole exponent, and square roots: no template needs more, and libm's pow differs from CPU to CPU.
 double power(double base, double exponent) {
   if (exponent == 0.5) return std::sqrt(base);
-  if (exponent != std::trunc(exponent) || std::fabs(exponent) > 1e9) fail("a power needs a whole exponent, found {}", float_repr(exponent));
+  if (exponent != std::trunc(exponent) || std::fabs(exponent) > 1e9)
+    fail("a power needs a whole exponent, found {}", float_repr(exponent));
   double result = 1, square = base;
   for (uint64_t n = uint64_t(std::fabs(exponent)); n != 0; n /= 2) {
     if (n % 2) result *= square;

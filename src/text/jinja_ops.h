@@ -37,7 +37,7 @@ bool is_iterable(const Value& value);
 /// len(), or nullopt where Python has none.
 std::optional<int64_t> length(Heap& heap, const Value& value);
 
-/// Looks `text` up as the attribute path "a.b.0" that filters take. Missing attributes give an undefined.
-Value attribute_path(Heap& heap, const Value& value, const Value& path);
+/// Follows the attribute path "a.b.0" that filters take. What is missing on the way gives `fallback`, or an undefined.
+Value attribute_path(Heap& heap, const Value& value, const Value& path, const Value& fallback = Value::missing());
 
 }  // namespace quern::jinja

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/utf8.h"
+#include "text/jinja_builtins.h"
 #include "text/jinja_ops.h"
 #include "text/jinja_text.h"
 
@@ -199,8 +200,7 @@ class JsonWriter {
         default:
           break;
       }
-      if (c.code_point < 0x20 ||
-          (style_.ensure_ascii && c.code_point > 0x7E && c.code_point <= 0xFFFF && c.code_point != 0x7F)) {
+      if (c.code_point < 0x20 || (style_.ensure_ascii && c.code_point > 0x7E && c.code_point <= 0xFFFF)) {
         json += fmt::format("\\u{:04x}", c.code_point);
       } else if (style_.ensure_ascii && c.code_point > 0xFFFF) {
         const uint32_t v = c.code_point - 0x10000;
@@ -295,6 +295,9 @@ void append_repr(Heap& heap, TextBuilder& out, const Value& value, int depth) {
       return;
     case Kind::Undefined:
       out.append("Undefined", false);
+      return;
+    case Kind::Macro:
+      out.append(fmt::format("<Macro '{}'>", macro_name(*value.macro)), false);
       return;
     case Kind::Missing:
     case Kind::None:

@@ -96,7 +96,7 @@ std::vector<Value> rsplit_spaces(Heap& heap, const Str& text, int64_t limit) {
   const size_t first = words.size() - size_t(limit);
   const Str* head_end = words[first - 1].str;
   const size_t end = size_t(head_end->bytes.data() - text.bytes.data()) + head_end->bytes.size();
-  std::vector<Value> out{strip(heap, *heap.slice(text, 0, end).str, kLeft, nullptr)};
+  std::vector<Value> out{heap.slice(text, 0, end)};  // the white space in front stays, as in Python
   out.insert(out.end(), words.begin() + std::ptrdiff_t(first), words.end());
   return out;
 }

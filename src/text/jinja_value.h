@@ -170,7 +170,6 @@ struct Loop {
   Seq* items;
   size_t n_items;
   size_t index0 = 0;
-  uint32_t depth0 = 0;
   Value last_changed = Value::missing();
 };
 
