@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/check.h"
-#include "base/mapped_file.h"
+#include "base/utf8.h"
 #include "command.h"
 #include "gguf/model_file.h"
 #include "text/chat_format.h"
@@ -46,7 +48,7 @@ Json parse_json(std::string_view text, std::string_view where) {
   } catch (const Json::exception& error) {
     std::string_view what = error.what();
     what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
-    throw_error(ErrorKind::kUsage, "{} is not valid JSON: {}", where, what);
+    throw_error(ErrorKind::kUsage, "{} is not valid JSON: {}", where, utf8_repair(what));
   }
 }
 

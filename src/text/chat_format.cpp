@@ -145,6 +145,11 @@ std::string all_text(const std::vector<RenderedPiece>& pieces) {
   return text;
 }
 
+/// A word that no conversation holds by chance.
+std::string probe_word(size_t i) {
+  return "quernprobe" + std::to_string(i) + "z";
+}
+
 /// Whether the template prints what the system messages say: by looking for their text, and where it was changed on the
 /// way (escaped, trimmed, parsed), by rendering them with a word that cannot be there by chance.
 bool shows_system(const ChatTemplate& chat_template, const TemplateInputs& inputs, const std::string& rendered) {
@@ -153,7 +158,7 @@ bool shows_system(const ChatTemplate& chat_template, const TemplateInputs& input
   bool all_shown = true;
   for (size_t i = 0; i < n_system; ++i) {
     all_shown = all_shown && rendered.find(content_text(inputs.messages[i])) != std::string::npos;
-    set_content(probe.messages[i], "quernprobe" + std::to_string(i) + "z");
+    set_content(probe.messages[i], probe_word(i));
   }
   if (all_shown) return true;
   std::string probed;
@@ -163,15 +168,22 @@ bool shows_system(const ChatTemplate& chat_template, const TemplateInputs& input
     return false;
   }
   for (size_t i = 0; i < n_system; ++i) {
-    if (probed.find("quernprobe" + std::to_string(i) + "z") == std::string::npos) return false;
+    if (probed.find(probe_word(i)) == std::string::npos) return false;
   }
   return true;
 }
 
+/// The conversation with its system prompt folded, unless the template refuses that or leaves the text out even so.
 std::optional<RenderedConversation> try_folded(const ChatTemplate& chat_template, const TemplateInputs& inputs) {
-  TemplateInputs changed = inputs;
+  TemplateInputs changed = inputs, probe = inputs;
+  for (size_t i = 0; i < n_system_messages(inputs.messages); ++i) set_content(probe.messages[i], probe_word(i));
   changed.messages = folded(inputs.messages);
+  probe.messages = folded(probe.messages);
   try {
+    const std::string probed = lower_ascii(chat_template.render(probe));
+    for (size_t i = 0; i < n_system_messages(inputs.messages); ++i) {
+      if (probed.find(probe_word(i)) == std::string::npos) return std::nullopt;
+    }
     return RenderedConversation{chat_template.render_pieces(changed), true};
   } catch (const Error&) {
     return std::nullopt;

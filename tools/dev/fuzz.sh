@@ -31,6 +31,10 @@ for name in "${names[@]}"; do
   mkdir -p "$corpus"
   seeds=("$corpus")
   [[ -d tests/fuzz/corpus/$name ]] && seeds+=("tests/fuzz/corpus/$name")
+  if [[ -f tests/fuzz/${name}_seeds.py ]]; then
+    python3 "tests/fuzz/${name}_seeds.py" "build-fuzz/fuzz/seeds-$name"
+    seeds+=("build-fuzz/fuzz/seeds-$name")
+  fi
   [[ -f tests/fuzz/$name.dict ]] && options+=("-dict=tests/fuzz/$name.dict")
   say "fuzzing $name for $seconds s"
   if "build-fuzz/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
