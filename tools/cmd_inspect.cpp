@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "command.h"
 #include "gguf/model_file.h"
+#include "kv_plan.h"
 #include "quant/decode.h"
 
 namespace quern::cli {
@@ -38,6 +39,8 @@ struct InspectOptions {
   bool full = false;
   std::string tensor;
   std::string out;
+  bool plan_only = false;
+  std::vector<uint64_t> contexts;
 };
 
 /// 1234567 as "1,234,567".
@@ -302,10 +305,14 @@ void write_tensor(const ModelFile& file, const InspectOptions& options) {
 void inspect(const InspectOptions& options) {
   const ModelFile file(options.path);
   if (!options.tensor.empty()) return write_tensor(file, options);
+  const KvPlan plan = make_kv_plan(file.header(), options.contexts);
   if (options.json) {
-    fmt::print("{}\n", json_report(file, options.full).dump(2));
+    ordered_json report = options.plan_only ? ordered_json::object() : json_report(file, options.full);
+    report["kv_plan"] = kv_plan_json(plan);
+    fmt::print("{}\n", report.dump(2));
   } else {
-    print_report(file, options.full);
+    if (!options.plan_only) print_report(file, options.full);
+    fmt::print("{}{}", options.plan_only ? "" : "\n", kv_plan_text(plan));
   }
 }
 
@@ -313,11 +320,15 @@ void inspect(const InspectOptions& options) {
 
 void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "Metadata and tensors of a GGUF file; one tensor as float32");
+  CLI::App* command = app.add_subcommand("inspect", "Metadata, tensors and KV plan of a GGUF file; one tensor as float32");
   command->add_option("FILE", options->path, "a GGUF file; of a split set the first part")->required();
   CLI::Option* json =
       command->add_flag("--json", options->json, "everything as JSON on stdout (long arrays shortened)");
   command->add_flag("--full", options->full, "long arrays and texts in full");
+  command->add_flag("--kv-plan", options->plan_only, "only what the KV cache would cost");
+  command->add_option("-c,--ctx", options->contexts, "contexts of the KV plan, with commas between (4096, 32768 and the model's own)")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
   CLI::Option* tensor =
       command->add_option("--tensor", options->tensor, "decode this tensor to float32")->excludes(json);
   CLI::Option* out =

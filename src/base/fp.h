@@ -5,9 +5,12 @@
 #include <bit>
 #include <cstdint>
 
+/// Always inlined: an out-of-line copy in an object of one instruction set could be the one that the linker keeps for all.
+#define QUERN_FP_INLINE [[gnu::always_inline]] inline
+
 namespace quern {
 
-inline float f16_to_f32(uint16_t h) {
+QUERN_FP_INLINE float f16_to_f32(uint16_t h) {
   const uint32_t sign = uint32_t(h & 0x8000u) << 16;
   const uint32_t exponent = (h >> 10) & 0x1f;
   uint32_t mantissa = h & 0x3ffu;
@@ -21,7 +24,7 @@ inline float f16_to_f32(uint16_t h) {
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
-inline uint16_t f32_to_f16(float f) {
+QUERN_FP_INLINE uint16_t f32_to_f16(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
   const uint16_t sign = uint16_t((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -35,15 +38,15 @@ inline uint16_t f32_to_f16(float f) {
   return uint16_t(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-inline float bf16_to_f32(uint16_t h) { return std::bit_cast<float>(uint32_t(h) << 16); }
+QUERN_FP_INLINE float bf16_to_f32(uint16_t h) { return std::bit_cast<float>(uint32_t(h) << 16); }
 
-inline uint16_t f32_to_bf16(float f) {
+QUERN_FP_INLINE uint16_t f32_to_bf16(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return uint16_t((bits >> 16) | 0x40u);
   return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-inline float e4m3_to_f32(uint8_t b) {
+QUERN_FP_INLINE float e4m3_to_f32(uint8_t b) {
   const uint32_t sign = uint32_t(b & 0x80u) << 24;
   const uint32_t exponent = (b >> 3) & 0xf;
   const uint32_t mantissa = b & 7u;
@@ -53,7 +56,7 @@ inline float e4m3_to_f32(uint8_t b) {
 }
 
 /// Round to nearest even, saturating at ±448 (infinities too); NaN becomes the E4M3 NaN.
-inline uint8_t f32_to_e4m3(float f) {
+QUERN_FP_INLINE uint8_t f32_to_e4m3(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
   const uint8_t sign = uint8_t((bits >> 24) & 0x80u);
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -69,3 +72,5 @@ inline uint8_t f32_to_e4m3(float f) {
 }
 
 }  // namespace quern
+
+#undef QUERN_FP_INLINE

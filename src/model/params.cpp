@@ -89,7 +89,7 @@ RopeScaling read_rope_scaling(const Keys& keys, bool has_factor) {
   if (*type == "none" || *type == "longrope") return RopeScaling::kNone;
   if (*type == "linear") return RopeScaling::kLinear;
   if (*type == "yarn") return RopeScaling::kYarn;
-  throw_error(ErrorKind::kModel, "{} is '{}'; known are none, linear, yarn, longrope", keys.full("rope.scaling.type"), *type);
+  throw_error(ErrorKind::kModel, "{} is {}; known are none, linear, yarn, longrope", keys.full("rope.scaling.type"), gguf::quoted(*type));
 }
 
 RopeParams read_rope(const Keys& keys, const ModelParams& p) {
@@ -167,7 +167,7 @@ ModelParams read_params(const gguf::Header& header) {
   if (!arch_name) throw_error(ErrorKind::kModel, "the key general.architecture is missing; supported architectures: {}", arch_names());
   ModelParams p;
   p.arch = find_arch(*arch_name);
-  if (!p.arch) throw_error(ErrorKind::kModel, "architecture '{}' is not supported; supported: {}", *arch_name, arch_names());
+  if (!p.arch) throw_error(ErrorKind::kModel, "architecture {} is not supported; supported: {}", gguf::quoted(*arch_name), arch_names());
   const Keys keys(header, *arch_name);
   p.name = std::string(header.get_string("general.name").value_or(""));
   p.n_layers = uint32_t(keys.size("block_count", 4096));

@@ -224,9 +224,13 @@ TEST_CASE("SmolLM2 gives the same bits in chunks, on threads and on every instru
   CHECK(same_bits(whole, logits_of(path.string(), tokens, 128, {.threads = 1, .batch = 7})));
   CHECK(same_bits(whole, logits_of(path.string(), tokens, 128, {.threads = 3, .batch = 64, .mmap = false})));
   const Model model(path, MappedFile::Mode::kMap, {});
-  const std::vector<TokenId> few(tokens.begin(), tokens.begin() + 12);
+  const std::vector<TokenId> few(tokens.begin(), tokens.begin() + 12), others(tokens.begin() + 5, tokens.begin() + 11);
   const auto scalar = batched_logits(model, kernels::Isa::kScalar, {few}, 2);
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    if (kernels::kernels_for(isa)) CHECK(same_bits(scalar, batched_logits(model, isa, {few}, 2)));
+    if (!kernels::kernels_for(isa)) continue;
+    CHECK(same_bits(scalar, batched_logits(model, isa, {few}, 2)));
+    auto together = batched_logits(model, isa, {few, others}, 2);
+    together.resize(scalar.size());
+    CHECK(same_bits(scalar, together));
   }
 }

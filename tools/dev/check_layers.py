@@ -31,7 +31,9 @@ ROOMS = {
 # tools/ sees the public face and base; these commands show what lies below it and may look there.
 TOOLS = ["quern", "base"]
 TOOL_EXCEPTIONS = {
-    "tools/cmd_inspect.cpp": ["gguf", "quant", "model", "kv"],
+    "tools/cmd_inspect.cpp": ["gguf", "quant"],
+    "tools/kv_plan.h": ["gguf"],
+    "tools/kv_plan.cpp": ["model", "kv"],
     "tools/cmd_quantize.cpp": ["gguf", "quant"],
     "tools/cmd_logits.cpp": ["gguf", "quant", "text", "model", "kv"],
     "tools/cmd_tokenize.cpp": ["gguf", "text"],
@@ -252,7 +254,7 @@ INNOCENT = [
     ("src/kernels/avx2/innocent.cpp", "#include <immintrin.h>\nauto v = _mm256_sqrt_ps(x);\n"),
     ("src/model/archs.cpp", 'const char* name = "llama";\n'),
     ("src/quant/codebook_planted.h", "int x;\n" * 900),
-    ("tools/cmd_inspect.cpp", '#include "gguf/gguf.h"\n#include "kv/layout.h"\n'),
+    ("tools/kv_plan.cpp", '#include "model/params.h"\n#include "kv/layout.h"\n'),
 ]
 PLANTED_OBJECTS = [
     ("weak symbol", "quern_kernels_avx2.dir", "inline int shared(int x) { return x + 1; }\nint (*table)(int) = shared;\n"),
