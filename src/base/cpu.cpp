@@ -38,6 +38,23 @@ void read_features(CpuInfo& info) {
   info.avx512 = info.avx2 && f && dq && bw && vl && vnni && (saved & 0xe6) == 0xe6;
 }
 
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// The last cache as the kernel knows it, or 0: what sysconf says counts, on some virtual machines, other sockets' caches too.
+size_t l3_from_sysfs() {
+  const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index3/";
+  std::istringstream size(first_line(folder + "size"));
+  size_t n = 0;
+  char unit = 0;
+  if (first_line(folder + "level") != "3" || !(size >> n >> unit)) return 0;
+  return n << (unit == 'M' ? 20 : 10);
+}
+
 void read_caches(CpuInfo& info) {
   const auto size = [](int name, size_t fallback) {
     const long n = ::sysconf(name);
@@ -45,14 +62,8 @@ void read_caches(CpuInfo& info) {
   };
   info.l1d_bytes = size(_SC_LEVEL1_DCACHE_SIZE, info.l1d_bytes);
   info.l2_bytes = size(_SC_LEVEL2_CACHE_SIZE, info.l2_bytes);
-  info.l3_bytes = size(_SC_LEVEL3_CACHE_SIZE, info.l3_bytes);
-}
-
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
+  const size_t l3 = l3_from_sysfs();
+  info.l3_bytes = l3 ? l3 : size(_SC_LEVEL3_CACHE_SIZE, info.l3_bytes);
 }
 
 /// The process's cgroup folders, innermost first, for v2 ("") or a v1 controller.
