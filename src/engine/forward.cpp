@@ -52,12 +52,18 @@ struct Step {
 class Runner {
  public:
   Runner(Step& step, Worker& worker)
-      : s_(step), w_(worker), p_(step.model.params), k_(*step.kernels.vector), rows_(step.n_tokens == 1 ? step.ws.own[size_t(worker.index())] : step.ws.shared) {}
+      : s_(step), w_(worker), p_(step.model.params), k_(*step.kernels.vector), rows_(step.n_tokens == 1 ? step.ws.own[size_t(worker.index())] : step.ws.shared),
+        clock_(worker.index() == 0 ? step.options.clock : nullptr) {}
 
   void run() {
+    if (clock_) {
+      clock_->start();
+      w_.time_waits(&clock_->waited_ns);
+    }
     embed();
     for (size_t layer = 0; layer < p_.n_layers; ++layer) run_layer(layer);
     output();
+    if (clock_) clock_->stop();
   }
 
  private:
@@ -93,6 +99,7 @@ class Runner {
 
   /// h = norm(x)  [n_tokens, n_embd]
   void attn_norm(size_t layer, const LayerWeights& weights) {
+    enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
       normalise(weights.attn_norm, x(t), h(t, p_.n_embd));
       quantize(h(t, p_.n_embd), t, p_.n_embd, layer, Stage::kAttnInput);
@@ -101,6 +108,7 @@ class Runner {
 
   /// q, k, v = W·h + bias  [n_tokens, heads, dim]
   void qkv(const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kQkv);
     const MatmulJob jobs[] = {{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
                               {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
                               {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}};
@@ -109,6 +117,7 @@ class Runner {
 
   /// q and k normalised (where the model does) and turned by their position; q also as the sinks see it.
   void rope(const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kRope);
     const size_t n_q = size_t(lp.n_heads) * lp.k_dim, n_k = size_t(lp.n_kv_heads) * lp.k_dim;
     w_.for_chunks(s_.n_tokens, [&](size_t t) {
       float* q = s_.ws.q.data() + t * n_q;
@@ -127,6 +136,7 @@ class Runner {
 
   /// attn = softmax(q·K)·V over what the cache shows  [n_tokens, heads, v_dim]
   void attend(size_t layer, const LayerParams& lp) {
+    enter(ClockStage::kAttention);
     ops::AttentionArgs args;
     args.kernels = &s_.kernels;
     args.segments = s_.segments;
@@ -148,14 +158,17 @@ class Runner {
 
   /// out = W_o·attn  [n_tokens, n_embd]
   void attn_out(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kNorm);
     const size_t n_attn = size_t(lp.n_heads) * lp.v_dim;
     each_row(s_.n_tokens, [&](size_t t) { quantize(s_.ws.attn.data() + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
+    enter(ClockStage::kAttnOut);
     const MatmulJob jobs[] = {{&weights.o, s_.ws.out.data(), p_.n_embd}};
     multiply(input(s_.ws.attn.data(), n_attn), s_.n_tokens, jobs);
   }
 
   /// x += out; h = norm(x)
   void ffn_norm(size_t layer, const LayerWeights& weights) {
+    enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
       add_to_residual(weights.attn_post_norm, t);
       normalise(weights.ffn_norm, x(t), h(t, p_.n_embd));
@@ -165,22 +178,26 @@ class Runner {
 
   /// gate, up = W·h  [n_tokens, n_ff]
   void ffn_up(const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kFfnUp);
     const MatmulJob both[] = {{&weights.gate, s_.ws.gate.data(), lp.n_ff}, {&weights.up, s_.ws.up.data(), lp.n_ff}};
     multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, std::span(both).subspan(weights.gate ? 0 : 1));
   }
 
   /// out = W_down·(act(gate) · up)  [n_tokens, n_embd]
   void ffn_down(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
       activate(s_.ws.gate.data() + t * lp.n_ff, s_.ws.up.data() + t * lp.n_ff, bool(weights.gate), h(t, lp.n_ff), lp.n_ff);
       quantize(h(t, lp.n_ff), t, lp.n_ff, layer, Stage::kFfnInner);
     });
+    enter(ClockStage::kFfnDown);
     const MatmulJob jobs[] = {{&weights.down, s_.ws.out.data(), p_.n_embd}};
     multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, jobs);
   }
 
   /// x += out
   void residual(const Norm& post_norm) {
+    enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) { add_to_residual(post_norm, t); });
   }
 
@@ -188,10 +205,12 @@ class Runner {
   void output() {
     const size_t n = s_.logit_rows.size();
     if (n == 0) return;
+    enter(ClockStage::kNorm);
     each_row(n, [&](size_t i) {
       normalise(s_.model.weights.output_norm, x(s_.logit_rows[i]), h(i, p_.n_embd));
       quantize(h(i, p_.n_embd), i, p_.n_embd, p_.n_layers, Stage::kAttnInput);
     });
+    enter(ClockStage::kOutput);
     const MatmulJob jobs[] = {{&s_.model.weights.output, s_.logits, p_.n_vocab}};
     multiply(input(rows_.h.data(), p_.n_embd), n, jobs);
     w_.for_chunks(n, [&](size_t i) {
@@ -203,6 +222,9 @@ class Runner {
 
   // One level down: what the stages are made of.
 
+  void enter(ClockStage stage) {
+    if (clock_) clock_->enter(stage);
+  }
   float* x(size_t t) { return rows_.x.data() + t * p_.n_embd; }
   float* h(size_t t, size_t n_cols) { return rows_.h.data() + t * n_cols; }
   float* angles(AlignedBuffer<float>& buffer, size_t rope_index, size_t t) {
@@ -276,6 +298,7 @@ class Runner {
   const ModelParams& p_;
   const kernels::VectorKernels& k_;
   RowBuffers& rows_;
+  StageClock* clock_;
 };
 
 size_t longest_context(std::span<const Segment> segments) {

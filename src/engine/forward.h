@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "engine/stage_clock.h"
 #include "kernels/kernels.h"
 #include "kv/cache.h"
 #include "model/rope.h"
@@ -27,6 +28,7 @@ struct ForwardOptions {
   int n_threads = 1;
   bool float_activations = false;
   const std::atomic<bool>* cancelled = nullptr;   ///< polled at each chunk of work
+  StageClock* clock = nullptr;          ///< adds up where worker 0 spends its time
 };
 
 enum class ForwardStatus { kDone, kCancelled, kNonFinite };

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #if QUERN_OPENMP
 #include <omp.h>
 #else
@@ -34,8 +36,15 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 }  // namespace
 
 void Worker::barrier() {
+  if (state_.n_workers == 1) return;
+  if (!waited_ns_) return wait_for_all();
+  const auto start = std::chrono::steady_clock::now();
+  wait_for_all();
+  *waited_ns_ += uint64_t((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+}
+
+void Worker::wait_for_all() {
   TeamState& s = state_;
-  if (s.n_workers == 1) return;
   const uint32_t generation = s.generation.load(std::memory_order_acquire);
   if (s.n_arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == s.n_workers) {
     s.n_arrived.store(0, std::memory_order_relaxed);

@@ -27,6 +27,8 @@ class Worker {
 
   /// Returns when all workers have called it.
   void barrier();
+  /// From now on this worker's time at barriers is added to *ns.
+  void time_waits(uint64_t* ns) { waited_ns_ = ns; }
 
   /// Calls f(chunk) once for each chunk in [0, n_chunks), spread over the workers by demand; ends with a barrier. Every worker must
   /// make the same sequence of calls. f must not throw.
@@ -48,8 +50,11 @@ class Worker {
   }
 
  private:
+  void wait_for_all();
+
   TeamState& state_;
   int index_;
+  uint64_t* waited_ns_ = nullptr;
 };
 
 /// Runs body on up to n_threads threads (this one included) and returns when all are done. Sets MXCSR to 0x1F80 (round to
