@@ -13,6 +13,7 @@ namespace {
 
 constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_run,
+    quern::cli::add_bench,
     quern::cli::add_inspect,
     quern::cli::add_tokenize,
     quern::cli::add_template,

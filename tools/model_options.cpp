@@ -7,14 +7,18 @@
 
 namespace quern::cli {
 
-void add_model_options(CLI::App& command, ModelOptions& o) {
+void add_file_options(CLI::App& command, ModelOptions& o) {
   command.add_option("MODEL,-m,--model", o.model, "A GGUF file (the first part of a split set is enough) or a name of models/catalog.json");
-  command.add_option("-t,--threads", o.threads, "Threads (default: the physical cores this process may use)")->check(CLI::Range(1, 1024));
   auto* map = command.add_flag("--mmap", o.mmap, "Map the file (the default)");
   command.add_flag("--no-mmap", o.no_mmap, "Read the file into memory instead of mapping it")->excludes(map);
   command.add_option("--act", o.act, "Activations in products with quantized weights: int8 (default) or f32 (slower, for checking accuracy)")->check(CLI::IsMember({"int8", "f32"}));
   command.add_option("--pre", o.pre, "Pre-tokenizer to use in place of the one the file names");
   command.add_flag("-q,--quiet", o.quiet, "Nothing on standard error but errors");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& o) {
+  add_file_options(command, o);
+  command.add_option("-t,--threads", o.threads, "Threads (default: the physical cores this process may use)")->check(CLI::Range(1, 1024));
 }
 
 void add_cache_options(CLI::App& command, ModelOptions& o) {

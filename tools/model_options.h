@@ -25,7 +25,9 @@ struct ModelOptions {
   SessionOptions session(size_t default_ctx) const;
 };
 
-/// Registers the model (positional or -m) and the engine's options.
+/// Registers the model (positional or -m) and the engine's options other than --threads.
+void add_file_options(CLI::App& command, ModelOptions& options);
+/// Those, and --threads.
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Registers -c, --batch and the --kv options.
 void add_cache_options(CLI::App& command, ModelOptions& options);

@@ -51,6 +51,7 @@ struct SessionOptions {
   size_t rope_ctx = 0;             ///< the context that longrope chooses its factors by; 0: the model's
   std::string k_type = "f16", v_type = "f16";
   size_t batch = 512;              ///< most tokens of one prefill step
+  int threads = 0;                 ///< 0: the engine's
   uint32_t kv_window = 0, kv_sinks = 0, kv_heavy = 0;
   uint64_t memory_limit_bytes = 0; ///< 0: none
 };
@@ -117,6 +118,7 @@ class Session {
   KvReport report() const;
 
   struct Impl;
+  Impl& impl() { return *impl_; }
 
  private:
   friend class Engine;

@@ -32,10 +32,12 @@ struct Session::Impl {
   AlignedBuffer<float> logits;         ///< [n_vocab]
   Timings timings;
   size_t n_steps = 0;
+  StageClock* clock = nullptr;         ///< measures the steps when set
 
   Impl(std::shared_ptr<Engine> engine, const SessionOptions& options, const KvLayoutOptions& layout);
 
   const Engine::Impl& engine_impl() const { return engine->impl(); }
+  int n_threads() const { return options.threads > 0 ? options.threads : engine_impl().n_threads; }
   /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. The cache advances on kDone only.
   StepStatus step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled);
 };

@@ -41,7 +41,7 @@ StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, 
   }
   cache.prepare(tokens.size() + chunk.size());
   const Segment segment{&cache, chunk, tokens.size(), n_logits, ropes};
-  const ForwardResult result = forward(e.model, e.kernels, workspace, std::span(&segment, 1), {e.n_threads, e.options.float_activations, cancelled}, out);
+  const ForwardResult result = forward(e.model, e.kernels, workspace, std::span(&segment, 1), {n_threads(), e.options.float_activations, cancelled, clock}, out);
   if (result.status == ForwardStatus::kCancelled) return StepStatus::kCancelled;
   if (result.status == ForwardStatus::kNonFinite) {
     throw_error(ErrorKind::kRuntime, "a number that is not finite (NaN or infinity) came up in {} at positions {} to {}; the file may be damaged: compare its checksum with the publisher's",

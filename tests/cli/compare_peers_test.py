@@ -28,17 +28,13 @@ for depth in sys.argv[first:]:
 QUERN = """#!{python}
 import json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
-if sys.argv[1] == "tokenize":
-    words = sys.argv[-1].split(" ")
-    print(json.dumps({{"ids": list(range(len(words))), "pieces": [words[0]] + [" " + w for w in words[1:]]}}))
-else:
-    log = open(folder + "/log", "a+"); log.write("quern\\n"); log.seek(0)
-    turn = log.read().split().count("quern")
-    prompt = open(sys.argv[sys.argv.index("-f") + 1]).read()
-    n = int(sys.argv[sys.argv.index("-n") + 1])
-    n = 1 if os.path.exists(folder + "/fail-quern") else n
-    print(json.dumps({{"kv": {{"prefill_tokens": len(prompt.split(" ")), "prefill_ms": 1000 * len(prompt.split(" ")) / (600 + 10 * turn),
-                              "decode_tokens": n, "decode_ms": 1000 * n / 300}}}}))
+value = lambda option: sys.argv[sys.argv.index(option) + 1]
+log = open(folder + "/log", "a+"); log.write("quern\\n"); log.seek(0)
+turn = log.read().split().count("quern")
+print(json.dumps({{"bench": "machine", "read_gb_per_s": 1}}))
+for depth in value("--depths").split(","):
+    print(json.dumps({{"bench": "depth", "depth": int(depth), "pp_tps": 600 + 10 * turn, "tg_tps": 300, "kv": value("--kv-types")}}))
+if os.path.exists(folder + "/fail-quern"): sys.exit("the tokens of a measured run are not those that were expected")
 """
 
 
@@ -88,11 +84,12 @@ class ComparePeers(unittest.TestCase):
         self.assertIn("out of luck", result.stderr)
         self.assertEqual(self.rows(result)[0][4:], ["620", "–", "220", "–", "2.82"])
 
-    def test_an_answer_that_stops_early_is_no_figure(self):
+    def test_a_speed_whose_tokens_are_wrong_is_no_figure(self):
         (self.root / "fail-quern").touch()
         result = self.compare()
         self.assertEqual(result.returncode, 1)
-        self.assertIn("too few to time", result.stderr)
+        self.assertIn("not those that were expected", result.stderr)
+        self.assertEqual(self.rows(result)[0][4], "–")
 
     def test_wrong_usage(self):
         self.assertIn("no engine is called 'vllm'", self.compare("--engines", "vllm").stderr)

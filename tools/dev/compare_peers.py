@@ -12,11 +12,9 @@ Figures of a busy machine are noise; the table says how busy it was.
 import argparse
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,36 +55,16 @@ class PythonPeer:
 
 
 class Quern:
-    """quern by its own command line: `run --raw --json` on a text of the wanted length, timings from its KV report."""
+    """quern by its own `bench --json`, which checks the tokens behind every speed."""
     label = "quern"
 
     def __init__(self, binary):
         self.binary = binary
-        self.prompts = {}  # (model, depth): text
-
-    def prompt(self, model, depth):
-        """A text of about `depth` tokens for this model: random words, cut where the tokenizer says."""
-        if (model, depth) not in self.prompts:
-            rng = random.Random(1)
-            words = "the of and water river stone paper seven light under green walked slowly number window".split()
-            text = " ".join(rng.choice(words) for _ in range(2 * depth))
-            pieces = run_json_lines([self.binary, "tokenize", model, "--json", text], "quern tokenize")[0]["pieces"]
-            n_chars = len("".join(pieces[:depth]).lstrip("\u2581 "))
-            self.prompts[model, depth] = text[:n_chars]
-        return self.prompts[model, depth]
 
     def measure(self, model, threads, kv, depths, gen_tokens):
-        speeds = {}
-        for depth in depths:
-            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-                file.write(self.prompt(model, depth))
-                file.flush()
-                report = run_json_lines([self.binary, "run", model, "--raw", "-f", file.name, "-n", gen_tokens, "--temp", 0, "--threads", threads,
-                                         "--kv-type", kv, "-c", depth + gen_tokens + 64, "--no-kv-report", "--json"], "quern run")[0]["kv"]
-            if report["decode_tokens"] < gen_tokens // 2:
-                raise EngineError("quern run stopped after %d tokens of %d: too few to time" % (report["decode_tokens"], gen_tokens))
-            speeds[depth] = (1000 * report["prefill_tokens"] / report["prefill_ms"], 1000 * report["decode_tokens"] / report["decode_ms"])
-        return speeds
+        lines = run_json_lines([self.binary, "bench", model, "--threads", threads, "--kv-types", kv, "--depths", ",".join(map(str, depths)),
+                                "--gen", gen_tokens, "--repeats", 1, "--json", "--quiet"], "quern bench")
+        return {line["depth"]: (line["pp_tps"], line["tg_tps"]) for line in lines if line["bench"] == "depth"}
 
 
 def make_engines(args):
