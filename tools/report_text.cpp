@@ -45,6 +45,7 @@ std::string kv_report_text(const KvReport& r, const Timings& t) {
                                 r.per_layer[r.windowed_layers[0]].window, bytes_text(r.no_window_bytes), percent_less(r.used_bytes, r.no_window_bytes)));
     line("windowed layers", fmt::format("{}", fmt::join(r.windowed_layers, " ")));
   }
+  if (t.load_ms > 0) line("loading", fmt::format("{:.0f} ms, then {:.0f} ms to bring the weights into memory", t.load_ms, t.page_in_ms));
   line("prefill", fmt::format("{} tokens in {:.0f} ms ({:.1f} tokens/s); {} re-used from the cache", t.prefill_tokens, t.prefill_ms, per_second(t.prefill_tokens, t.prefill_ms), t.reused_tokens));
   line("decode", fmt::format("{} tokens in {:.0f} ms ({:.1f} tokens/s)", t.decode_tokens, t.decode_ms, per_second(t.decode_tokens, t.decode_ms)));
   return out;
@@ -74,6 +75,8 @@ nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
           {"no_window_bytes", r.no_window_bytes},
           {"windowed_layers", r.windowed_layers},
           {"per_layer", layers},
+          {"load_ms", t.load_ms},
+          {"page_in_ms", t.page_in_ms},
           {"prefill_tokens", t.prefill_tokens},
           {"reused_tokens", t.reused_tokens},
           {"decode_tokens", t.decode_tokens},

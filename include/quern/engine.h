@@ -85,6 +85,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   struct Impl;
   const Impl& impl() const { return *impl_; }
+  Impl& impl() { return *impl_; }
 
  private:
   Engine();

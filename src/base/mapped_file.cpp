@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -61,6 +62,17 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() { close(); }
+
+void MappedFile::page_in(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const size_t page = size_t(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size());
+#ifdef MADV_POPULATE_READ
+  if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0) return;
+#endif
+  for (uintptr_t at = begin; at < end; at += page) *reinterpret_cast<const volatile std::byte*>(at);  // before Linux 5.14
+}
 
 void MappedFile::close() noexcept {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);

@@ -21,6 +21,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
+  /// Brings a part of a mapping into memory and this process's page tables; returns when that is done.
+  static void page_in(std::span<const std::byte> bytes);
+
  private:
   void close() noexcept;
   std::filesystem::path path_;

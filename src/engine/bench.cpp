@@ -85,14 +85,10 @@ double median(std::vector<double> values) {
 ModelWork model_work(const Engine& engine) {
   ModelWork work;
   const ModelWeights& weights = engine.impl().model.weights;
-  const auto add = [&](const Weight& w, uint64_t& macs) {
-    work.weight_bytes += w.row_bytes * w.n_rows;
-    macs += w.n_rows * w.n_cols;
-  };
-  for (const LayerWeights& layer : weights.layers) {
-    for (const Weight* w : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) add(*w, work.layer_macs);
+  for (const Weight* w : step_weights(weights)) {
+    work.weight_bytes += w->row_bytes * w->n_rows;
+    (w == &weights.output ? work.output_macs : work.layer_macs) += w->n_rows * w->n_cols;
   }
-  add(weights.output, work.output_macs);
   return work;
 }
 

@@ -1,6 +1,7 @@
 // Behind the public face: what an Engine and a Session hold.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,11 @@ struct Engine::Impl {
   const kernels::Kernels& kernels;
   int n_threads;
   ModelInfo info;
+  std::once_flag paged_in;
 
   Impl(const std::string& path, const EngineOptions& options);
+  /// Before the first step: maps all weights, with all threads. Returns the milliseconds it took; later calls do nothing.
+  double page_in();
 };
 
 struct Session::Impl {
@@ -36,6 +40,8 @@ struct Session::Impl {
 
   Impl(std::shared_ptr<Engine> engine, const SessionOptions& options, const KvLayoutOptions& layout);
 
+  /// Before any step: what is not the model's arithmetic is done and timed apart.
+  void page_in();
   const Engine::Impl& engine_impl() const { return engine->impl(); }
   int n_threads() const { return options.threads > 0 ? options.threads : engine_impl().n_threads; }
   /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. The cache advances on kDone only.

@@ -30,9 +30,12 @@ Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_opt
   const Model& model = engine->impl().model;
   const size_t rope_ctx = options.rope_ctx ? options.rope_ctx : model.params.n_ctx_train;
   for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, rope_ctx)));
+  timings.load_ms = model.load_ms;
   logits.resize(model.params.n_vocab);
   logits.zero();
 }
+
+void Session::Impl::page_in() { timings.page_in_ms += engine->impl().page_in(); }
 
 StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
   const Engine::Impl& e = engine_impl();
@@ -70,6 +73,7 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
   }
   s.tokens.resize(keep);
   s.timings.reused_tokens += keep;
+  s.page_in();
 
   const Stopwatch watch;
   StepStatus status = StepStatus::kDone;
@@ -98,6 +102,7 @@ std::vector<float> Session::all_logits(std::span<const TokenId> wanted) {
   if (wanted.size() > n_ctx()) throw_error(ErrorKind::kUsage, "{} tokens were given, but the context holds {}; give a larger -c", wanted.size(), n_ctx());
   const size_t n_vocab = s.engine_impl().model.params.n_vocab;
   std::vector<float> out(wanted.size() * n_vocab);
+  s.page_in();
   s.cache.rewind(0);
   s.tokens.clear();
   for (size_t done = 0; done < wanted.size();) {

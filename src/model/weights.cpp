@@ -131,4 +131,15 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
   return w;
 }
 
+std::vector<const Weight*> step_weights(const ModelWeights& weights) {
+  std::vector<const Weight*> all;
+  for (const LayerWeights& l : weights.layers) {
+    for (const Weight* w : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) {
+      if (*w) all.push_back(w);
+    }
+  }
+  all.push_back(&weights.output);
+  return all;
+}
+
 }  // namespace quern

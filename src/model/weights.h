@@ -45,6 +45,9 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
 };
 
+/// The matrices that a step with logits reads from end to end, in its order.
+std::vector<const Weight*> step_weights(const ModelWeights& weights);
+
 /// @throws Error(kModel): a missing tensor, a wrong shape (found and wanted), a type that cannot be computed with (both named).
 ModelWeights load_weights(const gguf::Header& header, const ModelParams& params);
 

@@ -55,6 +55,12 @@ class Run(unittest.TestCase):
         self.assertEqual(first["finish_reason"], "length")
         self.assertEqual(len(first["kv"]["per_layer"]), first["kv"]["layers"])
 
+    def test_loading_and_page_in_are_reported_apart_from_prefill(self):
+        mapped = json.loads(run(TINY, "--raw", "-p", "abc", "-n", 2, "--json").stdout)["timings"]
+        self.assertGreater(min(mapped["load_ms"], mapped["page_in_ms"], mapped["prefill_ms"]), 0)
+        self.assertEqual(json.loads(run(TINY, "--raw", "-p", "abc", "-n", 2, "--json", "--no-mmap").stdout)["timings"]["page_in_ms"], 0)
+        self.assertRegex(run(TINY, "--raw", "-p", "abc", "-n", 2).stderr.decode(), r"loading +\d+ ms, then \d+ ms to bring the weights into memory")
+
     def test_the_report_goes_to_stderr_and_can_be_left_out(self):
         got = run(TINY, "--raw", "-p", "abc", "-n", 2, "--kv-report=json")
         self.assertEqual(json.loads(got.stderr.decode().strip().splitlines()[-1])["layers"], 2)
