@@ -99,7 +99,7 @@ class GgufTokenizer final : public Tokenizer {
     if (byte_level_)
       encode_byte_level(fragments, out);
     else
-      encode_sentence_piece(fragments, out);
+      encode_sentence_piece(fragments, options.continues, out);
     if (options.add_special && add_eos_ && !(options.single_bos && ends_with_eos)) out.push_back(eos_);
     return out;
   }
@@ -163,10 +163,10 @@ class GgufTokenizer final : public Tokenizer {
     }
   }
 
-  void encode_sentence_piece(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
+  void encode_sentence_piece(const std::vector<Fragment>& fragments, bool continues, std::vector<TokenId>& out) const {
     SentencePieceModel::Scratch scratch;
     std::string escaped;
-    bool after_special = true;  // the beginning of the text counts as well
+    bool after_special = !continues;  // the beginning of the text counts as well
     for (const Fragment& fragment : fragments) {
       if (fragment.token != kNoToken) {
         out.push_back(fragment.token);

@@ -28,6 +28,8 @@ struct EncodeOptions {
   /// With add_special, a text that begins with BOS itself gets no second one (likewise EOS at its end). The reference adds one
   /// all the same; turn this off to compare with it.
   bool single_bos = true;
+  /// The text goes on behind other text: a vocabulary that puts a space in front of a text does not do so here.
+  bool continues = false;
   /// Ascending ranges of the text in which, parse_special or not, the text of control tokens stays plain text: what a user wrote
   /// inside a rendered template. Words are cut and merged as if the ranges were not there.
   std::span<const ByteRange> plain = {};
