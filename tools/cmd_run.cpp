@@ -7,13 +7,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 
 #include "command.h"
 #include "interrupt.h"
 #include "json_line.h"
 #include "model_options.h"
 #include "report_text.h"
+#include "sampling_options.h"
 
 namespace quern::cli {
 namespace {
@@ -28,9 +28,9 @@ struct Options {
   bool raw = false, escape = false, json = false, ignore_eos = false, no_report = false;
   bool dump_prompt = false, dump_tokens = false;
   std::string report = "text", chat_template;
-  std::optional<uint64_t> seed;
-  SamplingOptions sampling;
-  std::vector<std::string> stop, logit_bias;
+  SamplingFlags flags;
+  SamplingOptions sampling;               ///< what the flags say
+  std::vector<std::string> stop;
 };
 
 std::string read_all(std::FILE* in, const std::string& name) {
@@ -76,18 +76,6 @@ std::string read_prompt(const Options& o) {
     text = read_all(stdin, "standard input");
   }
   return o.escape ? unescape(text) : text;
-}
-
-std::vector<std::pair<TokenId, float>> parse_biases(const std::vector<std::string>& texts) {
-  std::vector<std::pair<TokenId, float>> biases;
-  for (const std::string& text : texts) {
-    TokenId id = 0;
-    float bias = 0;
-    char end = 0;
-    if (std::sscanf(text.c_str(), "%d=%f%c", &id, &bias, &end) != 2) throw Error(ErrorKind::kUsage, fmt::format("--logit-bias '{}': wanted is ID=BIAS, such as 7042=-100", text));
-    biases.emplace_back(id, bias);
-  }
-  return biases;
 }
 
 struct Prompt {
@@ -195,17 +183,6 @@ void add_prompt_options(CLI::App& command, Options& o) {
   command.add_flag("--dump-tokens", o.dump_tokens, "Print the prompt's token ids and stop");
 }
 
-void add_sampling_options(CLI::App& command, Options& o) {
-  command.add_option("--temp", o.sampling.temperature, "Temperature (default 0.8; 0: always the most likely token)");
-  command.add_option("--top-k", o.sampling.top_k, "Keep the K most likely tokens (default 40; 0: off)");
-  command.add_option("--top-p", o.sampling.top_p, "Keep the most likely tokens up to this mass (default 0.95; 1: off)");
-  command.add_option("--min-p", o.sampling.min_p, "Drop tokens below this share of the best one (default 0.05; 0: off)");
-  command.add_option("--repeat-penalty", o.sampling.repeat_penalty, "Weaken tokens seen lately (default 1: off)");
-  command.add_option("--repeat-last-n", o.sampling.repeat_last_n, "How many tokens of prompt and answer count as lately (default 64)");
-  command.add_option("--logit-bias", o.logit_bias, "ID=BIAS, added to a token's logit (may be given several times)")->expected(1)->take_all();
-  command.add_option("--seed", o.seed, "Seed of the sampler (default: random, and shown)");
-}
-
 }  // namespace
 
 void add_run(CLI::App& app) {
@@ -213,7 +190,7 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "One prompt to one answer");
   add_model_options(*command, o->model);
   add_prompt_options(*command, *o);
-  add_sampling_options(*command, *o);
+  add_sampling_options(*command, o->flags);
   add_cache_options(*command, o->model);
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the text");
   command->add_option("--kv-report", o->report, "The report on standard error: text (default) or json")->check(CLI::IsMember({"text", "json"}));
@@ -221,8 +198,7 @@ void add_run(CLI::App& app) {
   command->callback([o] {
     if (o->model.model == "-" && o->dash.empty()) std::swap(o->model.model, o->dash);
     if (!o->dash.empty() && (o->prompt || o->file)) throw Error(ErrorKind::kUsage, "'-' (standard input) and -p or -f are two prompts; give one");
-    o->sampling.logit_bias = parse_biases(o->logit_bias);
-    o->sampling.seed = o->seed ? *o->seed : std::random_device{}();
+    o->sampling = o->flags.resolved();
     run(*o);
   });
 }
