@@ -13,5 +13,11 @@ void add_template(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_chat(CLI::App& app);
+
+/// Thrown by a command that has said all there is to say and ends with a status of its own.
+struct ExitStatus {
+  int status;
+};
 
 }  // namespace quern::cli

@@ -14,6 +14,7 @@ namespace {
 constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_run,
     quern::cli::add_bench,
+    quern::cli::add_chat,
     quern::cli::add_inspect,
     quern::cli::add_tokenize,
     quern::cli::add_template,
@@ -55,6 +56,9 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
+  } catch (const quern::cli::ExitStatus& exit) {
+    std::fflush(stdout);
+    return exit.status;
   } catch (const quern::Error& error) {
     std::fflush(stdout);
     fmt::print(stderr, "quern: {}\n", error.what());

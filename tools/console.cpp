@@ -1,0 +1,104 @@
+// stdout and stderr may be the same terminal: what was written to one is flushed before the other is used.
+#include "console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "quern/error.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr std::string_view kDim = "\x1b[2m", kNormal = "\x1b[0m", kClearLine = "\r\x1b[K";
+constexpr std::string_view kSpinner = "|/-\\";
+
+bool wants_colours() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return !(no_color && *no_color) && !(term && std::string_view(term) == "dumb");
+}
+
+void write_all(std::FILE* file, std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
+    throw Error(ErrorKind::kRuntime, fmt::format("writing to standard output failed: {}", std::strerror(errno)));
+  }
+}
+
+}  // namespace
+
+void Progress::update(std::string text) {
+  if (!enabled_) return;
+  const std::lock_guard lock(mutex_);
+  text_ = std::move(text);
+  if (!thread_.joinable()) thread_ = std::thread([this] { animate(); });
+}
+
+void Progress::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  stopping_ = false;
+}
+
+void Progress::animate() {
+  std::unique_lock lock(mutex_);
+  const auto stopped = [this] { return stopping_; };
+  if (changed_.wait_for(lock, std::chrono::milliseconds(300), stopped)) return;
+  for (size_t i = 0; !stopping_; ++i) {
+    fmt::print(stderr, "{}{} {}", kClearLine, kSpinner[i % kSpinner.size()], text_);
+    std::fflush(stderr);
+    changed_.wait_for(lock, std::chrono::milliseconds(100), stopped);
+  }
+  fmt::print(stderr, "{}", kClearLine);
+  std::fflush(stderr);
+}
+
+Console::Console(bool quiet) : quiet_(quiet), out_terminal_(::isatty(STDOUT_FILENO)), err_terminal_(::isatty(STDERR_FILENO)), colours_(wants_colours()) {}
+
+void Console::answer(std::string_view text, bool dim) {
+  if (text.empty()) return;
+  std::string out;
+  if (out_terminal_ && colours_ && dim != dim_) {
+    out = dim ? kDim : kNormal;
+    dim_ = dim;
+  }
+  out += text;
+  at_line_start_ = text.back() == '\n';
+  write_all(stdout, out);
+}
+
+void Console::end_answer() {
+  std::string out = dim_ ? std::string(kNormal) : "";
+  dim_ = false;
+  if (!at_line_start_) out += '\n';
+  at_line_start_ = true;
+  write_all(stdout, out);
+}
+
+void Console::result(std::string_view text) {
+  write_all(stdout, text);
+  if (!text.empty() && text.back() != '\n') write_all(stdout, "\n");
+}
+
+void Console::note(std::string_view text) {
+  if (quiet_) return;
+  std::fflush(stdout);
+  const bool dim = err_terminal_ && colours_;
+  fmt::print(stderr, "{}{}{}\n", dim ? kDim : "", text, dim ? kNormal : "");
+}
+
+void Console::error(std::string_view text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "quern: {}\n", text);
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,225 @@
+// The slash commands: a row each.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/utf8.h"
+#include "repl.h"
+#include "repl_settings.h"
+#include "report_text.h"
+#include "transcript.h"
+
+namespace quern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFileBytes = 16 << 20;
+constexpr size_t kShownTokens = 32;
+
+struct Command {
+  const char* name;
+  const char* argument;
+  const char* help;
+  void (*run)(Repl& repl, const std::string& argument);
+};
+
+[[noreturn]] void usage(const std::string& message) { throw Error(ErrorKind::kUsage, message); }
+
+std::string expand_home(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return home && path.starts_with("~/") ? home + path.substr(1) : path;
+}
+
+void help(Repl& repl, const std::string&);
+
+void system(Repl& repl, const std::string& text) {
+  Conversation& c = repl.conversation();
+  if (text.empty()) return repl.console().result(c.system().empty() ? "There is no system prompt; /system TEXT sets one." : c.system());
+  c.set_system(text == "-" ? "" : text);
+  repl.console().note(text == "-" ? "[the system prompt is gone]" : "[the system prompt is set; the conversation is read again with the next message]");
+}
+
+void regen(Repl& repl, const std::string&) { repl.regenerate(); }
+
+void undo(Repl& repl, const std::string&) {
+  const auto message = repl.conversation().undo();
+  if (!message) usage("/undo: there is nothing to take back");
+  repl.console().note(fmt::format("[taken back: the last message and its answer; {} turns are left]", repl.conversation().messages().size() / 2));
+}
+
+void edit(Repl& repl, const std::string&) {
+  const auto message = repl.conversation().undo();
+  if (!message) usage("/edit: there is no message yet");
+  repl.set_next_input(*message);
+  repl.console().note("[the last message is back on the line, its answer is gone: change it and press Enter]");
+}
+
+void clear(Repl& repl, const std::string&) {
+  repl.conversation().clear();
+  repl.console().note("[a new conversation; the system prompt stays]");
+}
+
+void save(Repl& repl, const std::string& path) {
+  if (path.empty()) usage("/save needs a file name that ends with .json (to go on later) or .md (to read)");
+  save_transcript(repl.conversation(), repl.engine().info(), expand_home(path));
+  repl.console().note(fmt::format("[{} messages saved to {}]", repl.conversation().messages().size(), path));
+}
+
+void load(Repl& repl, const std::string& path) {
+  if (path.empty()) usage("/load needs the name of a file that /save wrote as JSON");
+  load_transcript(repl.conversation(), expand_home(path));
+  repl.console().note(fmt::format("[{} messages loaded from {}; the next message reads them in]", repl.conversation().messages().size(), path));
+}
+
+void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(repl.conversation().session().report(), repl.totals())); }
+
+void stats(Repl& repl, const std::string&) {
+  const Timings& t = repl.totals();
+  const auto speed = [](size_t n, double ms) { return ms > 0 ? double(n) * 1000.0 / ms : 0.0; };
+  repl.console().result(fmt::format("{} answers; {} tokens read at {:.0f}/s, {} re-used, {} written at {:.0f}/s\nmodel {}; {} threads, {}; template: {}\nseed of the next answer: {}\n", repl.n_answers(), with_commas(t.prefill_tokens),
+                                    speed(t.prefill_tokens, t.prefill_ms), with_commas(t.reused_tokens), with_commas(t.decode_tokens), speed(t.decode_tokens, t.decode_ms), repl.engine().info().name,
+                                    repl.engine().threads(), repl.engine().isa(), repl.conversation().template_name(), repl.next_seed()));
+}
+
+void set(Repl& repl, const std::string& argument) {
+  if (argument.empty()) return repl.console().result(settings_text(repl.options()));
+  std::istringstream words(argument);
+  std::string name, value;
+  words >> name >> value;
+  const std::string done = change_setting(repl.options(), name, value);
+  if (name == "seed") repl.restart_seed();
+  repl.console().note("[" + done + "]");
+}
+
+void think(Repl& repl, const std::string& argument) {
+  if (argument == "show" || argument == "hide") {
+    repl.options().hide_thinking = argument == "hide";
+    return repl.console().note(fmt::format("[thinking is {} from now on]", argument == "hide" ? "hidden" : "shown"));
+  }
+  if (argument != "on" && argument != "off") usage("/think on|off asks the model to think or not; /think show|hide shows or hides what it thinks");
+  repl.conversation().set_thinking(argument == "on");
+  repl.console().note(fmt::format("[thinking is {}]", argument));
+}
+
+void context(Repl& repl, const std::string&) {
+  const Conversation& c = repl.conversation();
+  const size_t used = c.session().tokens().size(), n_ctx = c.session().n_ctx();
+  std::string out = fmt::format("{} of {} tokens ({:.1f} %), {} free\n", with_commas(used), with_commas(n_ctx), 100.0 * double(used) / double(n_ctx), with_commas(n_ctx - used));
+  out += fmt::format("{} turns{}; system prompt: {}; template: {}\n", c.messages().size() / 2, c.n_dropped() ? fmt::format(", of which the oldest {} have left the context", c.n_dropped() / 2) : "", c.system().empty() ? "none" : "yes",
+                     c.template_name());
+  repl.console().result(out);
+}
+
+void tokens(Repl& repl, const std::string& text) {
+  const std::vector<TokenId> ids = text.empty() ? repl.conversation().tokens() : repl.engine().tokenize(text, false, false);
+  const size_t first = text.empty() && ids.size() > kShownTokens ? ids.size() - kShownTokens : 0;
+  std::string out = fmt::format("{} tokens{}\n", with_commas(ids.size()), first ? fmt::format("; the last {}:", kShownTokens) : "");
+  for (size_t i = first; i < ids.size(); ++i) {
+    std::string piece = utf8_repair(repl.engine().piece(ids[i]));
+    for (size_t at = 0; (at = piece.find('\n', at)) != std::string::npos; at += 2) piece.replace(at, 1, "\\n");
+    out += fmt::format("{:>8}  {}\n", ids[i], piece.empty() ? "(control)" : "'" + piece + "'");
+  }
+  repl.console().result(out);
+}
+
+void file(Repl& repl, const std::string& path) {
+  if (path.empty()) usage("/file needs a path; the file's text goes in front of your next message");
+  std::ifstream in(expand_home(path), std::ios::binary);
+  std::ostringstream bytes;
+  if (in) bytes << in.rdbuf();
+  if (!in) usage(fmt::format("/file: '{}' cannot be read", path));
+  const std::string text = bytes.str();
+  if (text.size() > kMostFileBytes) usage(fmt::format("/file: '{}' has {}; at most {} are taken", path, bytes_text(text.size()), bytes_text(kMostFileBytes)));
+  if (text.find('\0') != std::string::npos || utf8_repair(text) != text) usage(fmt::format("/file: '{}' is not UTF-8 text", path));
+  const size_t n_tokens = repl.engine().tokenize(text, false, false).size();
+  repl.attach(fmt::format("{}:\n```\n{}{}```\n\n", fs::path(path).filename().string(), text, text.ends_with('\n') ? "" : "\n"));
+  repl.console().note(fmt::format("[{}: {} lines, {} tokens, goes in front of your next message]", path, with_commas(size_t(std::count(text.begin(), text.end(), '\n'))), with_commas(n_tokens)));
+}
+
+void leave(Repl& repl, const std::string&) { repl.leave(); }
+
+constexpr Command kCommands[] = {
+    {"/help", "", "this list", help},
+    {"/system", "[TEXT]", "show or set the system prompt ('-' takes it away)", system},
+    {"/regen", "", "another answer to the last message", regen},
+    {"/undo", "", "take the last message and its answer back", undo},
+    {"/edit", "", "take them back and put the message on the line to change it", edit},
+    {"/clear", "", "start anew", clear},
+    {"/save", "FILE", "save the conversation as .json (to go on later) or .md (to read)", save},
+    {"/load", "FILE", "go on with a conversation saved as .json", load},
+    {"/file", "PATH", "put a file's text in front of your next message", file},
+    {"/set", "[NAME VALUE]", "show or change temp, top-k, top-p, min-p, repeat-penalty, repeat-last-n, seed, max", set},
+    {"/think", "on|off|show|hide", "ask a reasoning model to think or not; show or hide what it thinks", think},
+    {"/context", "", "how full the context is", context},
+    {"/kv", "", "what the KV cache holds and costs", kv},
+    {"/stats", "", "tokens and speeds so far, model, template, seed", stats},
+    {"/tokens", "[TEXT]", "the tokens of a text, or the last ones of the conversation", tokens},
+    {"/exit", "", "leave (also Ctrl-D)", leave},
+};
+
+void help(Repl& repl, const std::string&) {
+  std::string out;
+  for (const Command& command : kCommands) out += fmt::format("  {:<8} {:<17} {}\n", command.name, command.argument, command.help);
+  out += "Several lines: paste them, end a line with \\, or write between \"\"\" and \"\"\". A message that begins with / is written with //.\n"
+         "Ctrl-C stops an answer; at an empty prompt, twice leaves.\n";
+  repl.console().result(out);
+}
+
+std::vector<std::string> matching(const std::vector<std::string>& texts, const std::string& begin) {
+  std::vector<std::string> out;
+  std::copy_if(texts.begin(), texts.end(), std::back_inserter(out), [&](const std::string& text) { return text.starts_with(begin); });
+  return out;
+}
+
+std::vector<std::string> matching_files(const std::string& command, const std::string& path) {
+  const fs::path wanted = expand_home(path);
+  std::vector<std::string> out;
+  std::error_code ignored;
+  const std::string typed_folder = path.substr(0, path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
+  for (const auto& entry : fs::directory_iterator(wanted.has_parent_path() ? wanted.parent_path() : fs::path("."), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(wanted.filename().string())) out.push_back(command + " " + typed_folder + name + (entry.is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+void Repl::command(const std::string& line) {
+  const size_t end = line.find_first_of(" \t\n");
+  const std::string name = line.substr(0, end);
+  const size_t begin = end == std::string::npos ? end : line.find_first_not_of(" \t\n", end);
+  std::string argument = begin == std::string::npos ? "" : line.substr(begin);
+  argument.erase(argument.find_last_not_of(" \t\n") + 1);
+  for (const Command& row : kCommands) {
+    if (name == row.name) return row.run(*this, argument);
+  }
+  usage(fmt::format("there is no command '{}'; /help lists them, and a message that begins with / is written with //", name));
+}
+
+std::vector<std::string> complete_input(const std::string& before_cursor) {
+  if (!before_cursor.starts_with('/')) return {};
+  std::vector<std::string> names;
+  const size_t space = before_cursor.find(' ');
+  if (space == std::string::npos) {
+    for (const Command& command : kCommands) names.push_back(command.name + std::string(*command.argument ? " " : ""));
+    return matching(names, before_cursor);
+  }
+  const std::string command = before_cursor.substr(0, space), argument = before_cursor.substr(space + 1);
+  if (command == "/file" || command == "/save" || command == "/load") return matching_files(command, argument);
+  if (command == "/set") {
+    for (const std::string& name : setting_names()) names.push_back("/set " + name + " ");
+  } else if (command == "/think") {
+    for (const char* word : {"on", "off", "show", "hide"}) names.push_back(command + " " + word);
+  }
+  return matching(names, before_cursor);
+}
+
+}  // namespace quern::cli
