@@ -11,6 +11,7 @@ void add_inspect(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_template(CLI::App& app);
 void add_logits(CLI::App& app);
+void add_perplexity(CLI::App& app);
 void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_chat(CLI::App& app);

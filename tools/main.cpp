@@ -15,6 +15,7 @@ constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_run,
     quern::cli::add_bench,
     quern::cli::add_chat,
+    quern::cli::add_perplexity,
     quern::cli::add_inspect,
     quern::cli::add_tokenize,
     quern::cli::add_template,

@@ -1,0 +1,140 @@
+// `quern perplexity`: what a text costs a model, and what a KV cache type costs in quality.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command.h"
+#include "interrupt.h"
+#include "model_options.h"
+#include "perplexity_html.h"
+#include "quern/perplexity.h"
+#include "report_text.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr double kWorthAWarning = 1.10;  // perplexity ratio
+
+struct Options {
+  ModelOptions model;
+  std::string file, html;
+  std::vector<std::string> compare;
+  int64_t n_chunks = 0;
+  bool apart = false, json = false;
+};
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(ErrorKind::kUsage, fmt::format("-f: cannot open '{}': {}", path, std::strerror(errno)));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string pair_name(const KvTypePair& types) { return types.k == types.v ? types.k : types.k + ":" + types.v; }
+
+/// TYPE, or K:V. With --apart each TYPE also for the keys and for the values alone.
+std::vector<KvTypePair> parse_pairs(const Options& o) {
+  std::vector<KvTypePair> pairs;
+  for (const std::string& entry : o.compare) {
+    const size_t colon = entry.find(':');
+    if (colon != std::string::npos) {
+      pairs.push_back({entry.substr(0, colon), entry.substr(colon + 1)});
+      continue;
+    }
+    pairs.push_back({entry, entry});
+    if (!o.apart || entry == "f32") continue;
+    pairs.push_back({entry, "f32"});
+    pairs.push_back({"f32", entry});
+  }
+  return pairs;
+}
+
+void show_progress(size_t done, size_t total) {
+  if (!::isatty(STDERR_FILENO)) return;
+  fmt::print(stderr, "\rchunk {} of {}{}", done, total, done == total ? "\r\033[K" : "");
+  std::fflush(stderr);
+}
+
+void print_table(const PerplexityReport& report, bool compare) {
+  fmt::print("{} tokens scored: {} chunks of {}, the second half of each\n", report.n_scored, report.n_chunks, report.n_ctx);
+  if (!compare) {
+    const CacheQuality& c = report.caches[0];
+    fmt::print("PPL {:.4f} +/- {:.4f} (KV cache {}, {} bytes per token)\n", c.perplexity, c.perplexity_error, pair_name(c.types), with_commas(c.bytes_per_token));
+    return;
+  }
+  fmt::print("{:<10} {:>12} {:>6} {:>19} {:>17} {:>9} {:>9} {:>9} {:>8} {:>9}\n", "cache", "bytes/token", "bits", "PPL", "ratio", "KL mean", "KL 99 %", "KL max", "top-1 %", "RMS logit");
+  for (const CacheQuality& c : report.caches) {
+    fmt::print("{:<10} {:>12} {:>6.2f} {:>10.4f} +/-{:>5.2f} {:>8.4f} +/-{:.4f} {:>9.6f} {:>9.5f} {:>9.4f} {:>8.2f} {:>9.4f}\n", pair_name(c.types), with_commas(c.bytes_per_token), c.bits_per_value, c.perplexity,
+               c.perplexity_error, c.ratio, c.ratio_error, c.kl_mean, c.kl_p99, c.kl_max, 100 * c.top1_agreement, c.rms_logit_error);
+  }
+}
+
+nlohmann::ordered_json to_json(const PerplexityReport& report, const Engine& engine, const Options& o) {
+  nlohmann::ordered_json json = {{"model", engine.info().name}, {"act", o.model.act}, {"n_ctx", report.n_ctx}, {"chunks", report.n_chunks}, {"scored_tokens", report.n_scored}};
+  for (const CacheQuality& c : report.caches) {
+    nlohmann::ordered_json row = {{"k_type", c.types.k}, {"v_type", c.types.v}, {"bytes_per_token", c.bytes_per_token}, {"bits_per_value", c.bits_per_value}, {"nll", c.nll}, {"ppl", c.perplexity}, {"ppl_error", c.perplexity_error}};
+    if (!o.compare.empty()) {
+      row.update({{"ppl_ratio", c.ratio}, {"ppl_ratio_error", c.ratio_error}, {"kl_mean", c.kl_mean}, {"kl_p99", c.kl_p99}, {"kl_max", c.kl_max}, {"top1_agreement", c.top1_agreement}, {"rms_logit_error", c.rms_logit_error}});
+    }
+    json["caches"].push_back(std::move(row));
+  }
+  return json;
+}
+
+void warn_of_bad_types(const PerplexityReport& report) {
+  for (const CacheQuality& c : report.caches) {
+    if (c.ratio <= kWorthAWarning) continue;
+    fmt::print(stderr, "quern: warning: a cache of {} raises this model's perplexity by {:.0f} %; its keys need more bits: try --k-type int8 --v-type int4\n", pair_name(c.types), 100 * (c.ratio - 1));
+  }
+}
+
+void write_html(const Options& o, const PerplexityReport& report, const Engine& engine) {
+  std::ofstream file(o.html, std::ios::binary);
+  const std::string about = fmt::format("{} tokens scored, {} chunks of {}, activations {}", report.n_scored, report.n_chunks, report.n_ctx, o.model.act);
+  file << perplexity_html(report, engine.info().name.empty() ? engine.info().path : engine.info().name, about);
+  file.close();
+  if (!file) throw Error(ErrorKind::kRuntime, fmt::format("writing '{}' failed: {}", o.html, std::strerror(errno)));
+}
+
+void run(const Options& o) {
+  const std::string text = read_text(o.file);
+  const auto engine = o.model.load();
+  PerplexityOptions options;
+  options.session = o.model.session(512);
+  options.n_chunks = size_t(o.n_chunks);
+  options.compare = !o.compare.empty();
+  if (options.compare) options.caches = parse_pairs(o);
+  else options.caches = {{options.session.k_type, options.session.v_type}};
+  options.cancelled = &interrupt_flag();
+  if (!o.model.quiet) options.on_progress = show_progress;
+  const PerplexityReport report = measure_perplexity(engine, engine->tokenize(text, true, false), options);
+  if (o.json) fmt::print("{}\n", to_json(report, *engine, o).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  else print_table(report, options.compare);
+  if (!o.html.empty()) write_html(o, report, *engine);
+  if (!o.model.quiet) warn_of_bad_types(report);
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("perplexity", "Perplexity of a text, and what KV cache types cost in quality");
+  add_model_options(*command, o->model);
+  add_cache_options(*command, o->model);
+  command->add_option("-f,--file", o->file, "The text, UTF-8")->required();
+  command->add_option("--chunks", o->n_chunks, "Chunks of -c tokens (default 512) to read; by default all")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  auto* compare = command->add_option("--compare-kv", o->compare, "Caches to compare with an f32 one: TYPE or K:V, with commas between")->delimiter(',');
+  for (const char* one : {"--kv-type", "--k-type", "--v-type"}) command->get_option(one)->excludes(compare);
+  command->add_flag("--apart", o->apart, "Of each TYPE of --compare-kv, also the keys alone and the values alone")->needs(compare);
+  command->add_option("--html", o->html, "Write the comparison as a page with a plot of size against quality")->needs(compare);
+  command->add_flag("--json", o->json, "One JSON object on stdout in place of the table");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace quern::cli
