@@ -52,8 +52,7 @@ struct Step {
 class Runner {
  public:
   Runner(Step& step, Worker& worker)
-      : s_(step), w_(worker), p_(step.model.params), k_(*step.kernels.vector), rows_(step.n_tokens == 1 ? step.ws.own[size_t(worker.index())] : step.ws.shared),
-        clock_(worker.index() == 0 ? step.options.clock : nullptr) {}
+      : s_(step), w_(worker), p_(step.model.params), k_(*step.kernels.vector), rows_(step.ws.rows), clock_(worker.index() == 0 ? step.options.clock : nullptr) {}
 
   void run() {
     if (clock_) {
@@ -78,17 +77,14 @@ class Runner {
     ffn_norm(layer, weights);
     ffn_up(weights, lp);
     ffn_down(layer, weights, lp);
-    residual(weights.ffn_post_norm);
   }
 
   /// x = embedding of the token, scaled; the angles of its position.
   void embed() {
     const Weight& table = s_.model.weights.token_embd;
-    each_row(s_.n_tokens, [&](size_t t) {
+    w_.for_chunks(s_.n_tokens, [&](size_t t) {
       decode_row(table.type, table.data + size_t(s_.tokens[t]) * table.row_bytes, x(t), p_.n_embd);
       if (p_.embedding_scale != 1.0f) k_.scale(x(t), p_.embedding_scale, p_.n_embd);
-    });
-    w_.for_chunks(s_.n_tokens, [&](size_t t) {
       for (size_t r = 0; r < p_.ropes.size(); ++r) {
         const RopeTable& rope_table = s_.ropes[t][r];
         rope_cos_sin(rope_table, s_.positions[t], angles(s_.ws.cos_sin, r, t));
@@ -97,10 +93,11 @@ class Runner {
     });
   }
 
-  /// h = norm(x)  [n_tokens, n_embd]
+  /// x += out of the layer before; h = norm(x)  [n_tokens, n_embd]
   void attn_norm(size_t layer, const LayerWeights& weights) {
     enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
+      if (layer > 0) add_to_residual(s_.model.weights.layers[layer - 1].ffn_post_norm, t);
       normalise(weights.attn_norm, x(t), h(t, p_.n_embd));
       quantize(h(t, p_.n_embd), t, p_.n_embd, layer, Stage::kAttnInput);
     });
@@ -195,18 +192,13 @@ class Runner {
     multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, jobs);
   }
 
-  /// x += out
-  void residual(const Norm& post_norm) {
-    enter(ClockStage::kNorm);
-    each_row(s_.n_tokens, [&](size_t t) { add_to_residual(post_norm, t); });
-  }
-
-  /// logits = W_output·norm(x) of the rows that want them  [n_logits, n_vocab]
+  /// logits = W_output·norm(x + out) of the rows that want them  [n_logits, n_vocab]
   void output() {
     const size_t n = s_.logit_rows.size();
     if (n == 0) return;
     enter(ClockStage::kNorm);
     each_row(n, [&](size_t i) {
+      add_to_residual(s_.model.weights.layers.back().ffn_post_norm, s_.logit_rows[i]);
       normalise(s_.model.weights.output_norm, x(s_.logit_rows[i]), h(i, p_.n_embd));
       quantize(h(i, p_.n_embd), i, p_.n_embd, p_.n_layers, Stage::kAttnInput);
     });
@@ -234,13 +226,14 @@ class Runner {
 
   template <typename F>
   void each_row(size_t n, F&& f) {
-    if (s_.n_tokens == 1) f(0);
-    else w_.for_chunks(n, [&](size_t t) { if (!cancelled()) f(t); });
+    w_.for_chunks(n, [&](size_t t) {
+      if (!cancelled()) f(t);
+    });
   }
   bool cancelled() const { return s_.options.cancelled && s_.options.cancelled->load(std::memory_order_relaxed); }
 
   void normalise(const Norm& norm, const float* from, float* to) {
-    if (!norm) std::copy(from, from + p_.n_embd, to);
+    if (!norm) std::copy_n(from, p_.n_embd, to);
     else if (p_.arch->norm == NormKind::kRms) k_.rms_norm(from, norm.weight.data(), p_.norm_eps, to, p_.n_embd);
     else k_.layer_norm(from, norm.weight.data(), norm.bias.empty() ? nullptr : norm.bias.data(), p_.norm_eps, to, p_.n_embd);
   }
@@ -258,13 +251,9 @@ class Runner {
     for (size_t head = 0; head < n_heads; ++head) turn(heads + head * dim, cos_sin, p_.ropes[rope_index].n_dims / 2);
   }
 
-  /// `out` is read only: in a step of one row several workers do this at once, each on rows of its own.
   void add_to_residual(const Norm& post_norm, size_t t) {
-    const float* out = s_.ws.out.data() + t * p_.n_embd;
-    if (post_norm) {
-      normalise(post_norm, out, h(t, p_.n_embd));
-      out = h(t, p_.n_embd);
-    }
+    float* out = s_.ws.out.data() + t * p_.n_embd;
+    if (post_norm) normalise(post_norm, out, out);
     k_.add(x(t), out, x(t), p_.n_embd);
   }
 

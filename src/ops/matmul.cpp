@@ -8,11 +8,13 @@ namespace quern::ops {
 namespace {
 
 constexpr size_t kChunksPerWorker = 6;
+constexpr size_t kChunksPerWorkerOfFew = 3;  // few tokens: a chunk is a stream through memory, and each start of one costs
+constexpr size_t kFewTokens = 8;
 constexpr size_t kMostChunkRows = 256;
 
-size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile) {
+size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile, size_t n_tokens) {
   if (n_workers == 1) return std::max(kMostChunkRows / row_tile * row_tile, row_tile);
-  const size_t wanted = n_rows / (size_t(n_workers) * kChunksPerWorker);
+  const size_t wanted = n_rows / (size_t(n_workers) * (n_tokens <= kFewTokens ? kChunksPerWorkerOfFew : kChunksPerWorker));
   return std::clamp((wanted + row_tile - 1) / row_tile * row_tile, row_tile, std::max(kMostChunkRows, row_tile));
 }
 
@@ -45,7 +47,7 @@ size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols) {
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs) {
   size_t n_rows = 0;
   for (const MatmulJob& job : jobs) n_rows += job.weight->n_rows;
-  const size_t step = chunk_rows(n_rows, worker.count(), context.kernels->row_tile);
+  const size_t step = chunk_rows(n_rows, worker.count(), context.kernels->row_tile, context.n_tokens);
   size_t n_chunks = 0;
   for (const MatmulJob& job : jobs) n_chunks += (job.weight->n_rows + step - 1) / step;
   worker.for_chunks(n_chunks, [&](size_t chunk) {

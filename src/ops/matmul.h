@@ -37,7 +37,7 @@ bool uses_quantized_activations(const Weight& weight, bool float_activations);
 /// Scratch of one worker for products of up to n_tokens rows of up to n_cols.
 size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols);
 
-/// Every worker of the team calls it with the same jobs; ends with a barrier. A cancelled call leaves y unspecified.
+/// Every worker of the team calls it with the same jobs; returns when all are done. A cancelled call leaves y unspecified.
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs);
 
 }  // namespace quern::ops

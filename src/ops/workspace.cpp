@@ -30,9 +30,7 @@ void Workspace::prepare(const ModelParams& params, size_t tokens, int workers) {
   }
   for (const RopeParams& rope : params.ropes) n_pairs = std::max(n_pairs, size_t(rope.n_dims / 2));
   const size_t widest = std::max({size_t(params.n_embd), n_attn, n_ff});
-  shared.resize(n_tokens, params.n_embd, widest);
-  own.resize(size_t(n_workers));
-  for (RowBuffers& rows : own) rows.resize(1, params.n_embd, widest);
+  rows.resize(n_tokens, params.n_embd, widest);
   q.resize(n_tokens * n_q);
   q_sink.resize(n_tokens * n_q);
   k.resize(n_tokens * n_k);

@@ -22,9 +22,7 @@ struct RowBuffers {
 };
 
 struct Workspace {
-  RowBuffers shared;               ///< of a step with several rows
-  std::vector<RowBuffers> own;     ///< one per worker: a step of one row is normalised by every worker for itself, which
-                                   ///< costs less than a barrier
+  RowBuffers rows;
   AlignedBuffer<float> q, q_sink, k, v, attn;   ///< [n_tokens, heads * dim]
   AlignedBuffer<float> gate, up;   ///< [n_tokens, n_ff]
   AlignedBuffer<float> out;        ///< [n_tokens, n_embd] of a product that returns to the residual stream

@@ -1,5 +1,5 @@
-// OpenMP supplies the threads; the barrier is ours, because a pure spin barrier collapses when the machine is busy and a pure
-// sleeping one costs more than a decode stage.
+// OpenMP supplies the threads; waiting is ours, because pure spinning collapses when the machine is busy and pure sleeping costs more
+// than a decode stage.
 #include "parallel/team.h"
 
 #include <linux/futex.h>
@@ -18,7 +18,7 @@
 namespace quern {
 namespace {
 
-constexpr int kSpins = 4000;  // some ten microseconds of pause instructions
+constexpr int kSpins = 300;  // some microseconds of pause instructions: longer would burn the slice that the awaited worker needs
 
 void set_float_mode() {
   const unsigned mxcsr = 0x1f80;
@@ -33,33 +33,32 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
-}  // namespace
-
-void Worker::barrier() {
-  if (state_.n_workers == 1) return;
-  if (!waited_ns_) return wait_for_all();
-  const auto start = std::chrono::steady_clock::now();
-  wait_for_all();
-  *waited_ns_ += uint64_t((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
-}
-
-void Worker::wait_for_all() {
-  TeamState& s = state_;
-  const uint32_t generation = s.generation.load(std::memory_order_acquire);
-  if (s.n_arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == s.n_workers) {
-    s.n_arrived.store(0, std::memory_order_relaxed);
-    s.next_chunk.store(0, std::memory_order_relaxed);  // everyone has stopped claiming
-    s.generation.store(generation + 1, std::memory_order_seq_cst);
-    if (s.n_sleeping.load(std::memory_order_seq_cst) > 0) futex_wake_all(s.generation);
-    return;
-  }
+/// Idle a moment, then asleep, until `word` is no longer `seen`.
+void wait_while(std::atomic<uint32_t>& word, uint32_t seen, std::atomic<int>& n_sleeping) {
   for (int i = 0; i < kSpins; ++i) {
-    if (s.generation.load(std::memory_order_acquire) != generation) return;
+    if (word.load(std::memory_order_acquire) != seen) return;
     __builtin_ia32_pause();
   }
-  s.n_sleeping.fetch_add(1, std::memory_order_seq_cst);
-  while (s.generation.load(std::memory_order_seq_cst) == generation) futex_wait(s.generation, generation);
-  s.n_sleeping.fetch_sub(1, std::memory_order_relaxed);
+  n_sleeping.fetch_add(1, std::memory_order_seq_cst);
+  while (word.load(std::memory_order_seq_cst) == seen) futex_wait(word, seen);
+  n_sleeping.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void Worker::complete(uint32_t stage) {
+  TeamState& s = state_;
+  s.n_done.store(0, std::memory_order_relaxed);
+  s.ticket.store(uint64_t(stage + 1) << 32, std::memory_order_release);
+  s.n_completed.fetch_add(1, std::memory_order_seq_cst);
+  if (s.n_sleeping.load(std::memory_order_seq_cst) > 0) futex_wake_all(s.n_completed);
+}
+
+void Worker::wait_for(uint32_t stage) {
+  const auto start = waited_ns_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  // Stages complete in order, so the count passes `stage` when this one has; it may lag behind the ticket for an instant.
+  for (uint32_t seen; int32_t((seen = state_.n_completed.load(std::memory_order_acquire)) - stage) <= 0;) wait_while(state_.n_completed, seen, state_.n_sleeping);
+  if (waited_ns_) *waited_ns_ += uint64_t((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
 }
 
 void run_team(int n_threads, const std::function<void(Worker&)>& body) {

@@ -1,6 +1,7 @@
 // Who computes: a team of threads that walks one function together. The only OpenMP in the tree is behind this header.
-// A forward step is one run_team; inside, each stage hands out chunks from a shared counter (a slow or pre-empted core costs
-// little) and ends at a barrier that spins for microseconds, then sleeps.
+// A forward step is one run_team; inside, each stage hands out chunks from a shared counter and is over when its chunks are done, not
+// when every worker has come by: a worker that the system has put aside holds nobody up unless it is inside a chunk, and skips
+// what was done without it when it comes back. So a busy machine slows a step in proportion.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -13,9 +14,9 @@ namespace quern {
 struct TeamState {
   explicit TeamState(int n) : n_workers(n) {}
   int n_workers;
-  alignas(64) std::atomic<size_t> next_chunk{0};
-  alignas(64) std::atomic<int> n_arrived{0};
-  alignas(64) std::atomic<uint32_t> generation{0};
+  alignas(64) std::atomic<uint64_t> ticket{0};       ///< stage << 32 | next chunk: nobody can claim a chunk of a stage that is over
+  alignas(64) std::atomic<uint32_t> n_done{0};       ///< chunks of the current stage
+  alignas(64) std::atomic<uint32_t> n_completed{0};  ///< stages; what idle workers sleep on
   std::atomic<int> n_sleeping{0};
 };
 
@@ -24,36 +25,36 @@ class Worker {
   Worker(TeamState& state, int index) : state_(state), index_(index) {}
   int index() const { return index_; }
   int count() const { return state_.n_workers; }
-
-  /// Returns when all workers have called it.
-  void barrier();
-  /// From now on this worker's time at barriers is added to *ns.
+  /// From now on this worker's time waiting for the others is added to *ns.
   void time_waits(uint64_t* ns) { waited_ns_ = ns; }
 
-  /// Calls f(chunk) once for each chunk in [0, n_chunks), spread over the workers by demand; ends with a barrier. Every worker must
-  /// make the same sequence of calls. f must not throw.
+  /// Calls f(chunk) once for each chunk in [0, n_chunks), spread over the workers by demand; returns when all are done. Every worker
+  /// makes the same sequence of calls, but may find a call's work done already: whatever a later stage reads must be
+  /// written inside f. f must not throw. n_chunks < 2^32.
   template <typename F>
   void for_chunks(size_t n_chunks, F&& f) {
-    if (state_.n_workers == 1) {
+    if (state_.n_workers == 1 || n_chunks == 0) {
       for (size_t i = 0; i < n_chunks; ++i) f(i);
       return;
     }
-    for (size_t i; (i = state_.next_chunk.fetch_add(1, std::memory_order_relaxed)) < n_chunks;) f(i);
-    barrier();
-  }
-
-  /// Calls f() on one worker only; ends with a barrier.
-  template <typename F>
-  void once(F&& f) {
-    if (index_ == 0) f();
-    barrier();
+    const uint32_t stage = stage_++;
+    uint64_t ticket = state_.ticket.load(std::memory_order_acquire);
+    while (uint32_t(ticket >> 32) == stage && uint32_t(ticket) < n_chunks) {
+      if (!state_.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      f(size_t(uint32_t(ticket)));
+      if (state_.n_done.fetch_add(1, std::memory_order_acq_rel) + 1 == n_chunks) return complete(stage);
+      ticket = state_.ticket.load(std::memory_order_acquire);
+    }
+    if (uint32_t(ticket >> 32) == stage) wait_for(stage);
   }
 
  private:
-  void wait_for_all();
+  void complete(uint32_t stage);
+  void wait_for(uint32_t stage);
 
   TeamState& state_;
   int index_;
+  uint32_t stage_ = 0;
   uint64_t* waited_ns_ = nullptr;
 };
 
