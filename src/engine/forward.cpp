@@ -1,5 +1,5 @@
-// A layer as a list of named stages. Every worker of the team runs this same text: a product hands out chunks and ends at a
-// barrier; row-wise work is spread over the rows, or, in a step of one row, done by every worker for itself (see RowBuffers).
+// A layer as a list of named stages. Every worker of the team runs this same text; a stage hands out chunks (rows, tiles, pieces) and
+// is over when they are done.
 #include "engine/forward.h"
 
 #include <fmt/format.h>
