@@ -77,6 +77,21 @@ class Run(unittest.TestCase):
         self.assertEqual(argument, piped)
         self.assertEqual(len(dash), len(piped) + 1)
 
+    def test_openmp_waits_briefly_unless_the_user_chose(self):
+        bare = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")}
+        for chosen, seen in (({}, b"GOMP_SPINCOUNT=2000"), ({"OMP_WAIT_POLICY": "active"}, None)):
+            child = subprocess.Popen([QUERN, "run", str(TINY), "--raw", "-n", "1", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**bare, **chosen})
+            environ = Path("/proc/%d/environ" % child.pid)
+            for _ in range(100 if seen else 10):
+                variables = environ.read_bytes().split(b"\0")
+                if seen in variables:
+                    break
+                time.sleep(0.02)
+            self.assertEqual(seen in variables, seen is not None)
+            self.assertEqual([v for v in variables if v.startswith(b"GOMP")], [seen] if seen else [])
+            child.communicate(b"abc", timeout=60)
+            self.assertEqual(child.returncode, 0)
+
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
             got = subprocess.run([QUERN, "run", str(TINY), "--raw", "-p", "abc", "-n", "4", "--ignore-eos"], stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60, check=False)
