@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -27,7 +28,7 @@ struct Options {
   int64_t n_predict = -2;                 ///< −2: not given
   bool raw = false, escape = false, json = false, ignore_eos = false, no_report = false;
   bool dump_prompt = false, dump_tokens = false;
-  std::string report = "text", chat_template;
+  std::string report = "text", chat_template, session_file;
   SamplingFlags flags;
   SamplingOptions sampling;               ///< what the flags say
   std::vector<std::string> stop;
@@ -100,8 +101,10 @@ void print_ids(const std::vector<TokenId>& ids) {
   fmt::print("\n");
 }
 
-/// The context when -c is not given: what the prompt and the answer need, at most what the model was trained for.
+/// The context when -c is not given: what the prompt and the answer need, at most what the model was trained for, which it is for a
+/// session file.
 size_t needed_context(const Options& o, size_t n_prompt, size_t n_ctx_train) {
+  if (!o.session_file.empty()) return n_ctx_train;  // what it holds, and what later runs add: free until filled
   const size_t answer = o.n_predict >= 0 ? size_t(o.n_predict) : kDefaultPredict;
   return std::max<size_t>(1, std::min(n_prompt + answer, n_ctx_train));
 }
@@ -112,7 +115,34 @@ void print_report(const Options& o, const Session& session) {
   else if (!o.model.quiet) fmt::print(stderr, "\n{}", kv_report_text(session.report(), session.timings()));
 }
 
-void print_json(const Options& o, const Engine& engine, const Session& session, const Prompt& prompt, const GenerateResult& result, Timings timings) {
+/// What happened to the session file of this run.
+struct SessionFile {
+  RestoredSession restored;
+  size_t reused = 0;                      ///< of the restored tokens, those that the prompt begins with
+  SavedSession saved;
+};
+
+void restore(const Options& o, Session& session, SessionFile& file) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(o.session_file, ignored);
+  if (!o.session_file.empty() && std::filesystem::exists(o.session_file, ignored) && size > 0) file.restored = session.restore(o.session_file);
+}
+
+void print_session_file(const Options& o, const SessionFile& file) {
+  if (o.session_file.empty() || o.model.quiet || o.json) return;
+  if (file.restored.n_tokens > 0) {
+    fmt::print(stderr, "quern: session: {} tokens restored from '{}' in {:.1f} ms ({}), {} of them re-used for this prompt\n", file.restored.n_tokens, o.session_file, file.restored.ms, bytes_text(file.restored.n_bytes), file.reused);
+  }
+  fmt::print(stderr, "quern: session: {} tokens saved to '{}' in {:.1f} ms ({})\n", file.saved.n_tokens, o.session_file, file.saved.ms, bytes_text(file.saved.n_bytes));
+}
+
+nlohmann::ordered_json session_json(const Options& o, const SessionFile& file) {
+  if (o.session_file.empty()) return nullptr;
+  return {{"file", o.session_file}, {"restored_tokens", file.restored.n_tokens}, {"reused_tokens", file.reused}, {"restore_ms", file.restored.ms}, {"saved_tokens", file.saved.n_tokens}, {"saved_bytes", file.saved.n_bytes}, {"save_ms", file.saved.ms}};
+}
+
+void print_json(const Options& o, const Engine& engine, const Session& session, const Prompt& prompt, const GenerateResult& result, const SessionFile& file) {
+  Timings timings = session.timings();
   timings.load_ms = engine.load_ms();
   const nlohmann::ordered_json json = {{"text", result.text},
                                        {"tokens", result.tokens},
@@ -121,6 +151,7 @@ void print_json(const Options& o, const Engine& engine, const Session& session, 
                                        {"seed", o.sampling.seed},
                                        {"threads", engine.threads()},
                                        {"isa", engine.isa()},
+                                       {"session", session_json(o, file)},
                                        {"timings", timings_json(timings)},
                                        {"kv", kv_report_json(session.report(), session.timings())}};
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -145,6 +176,8 @@ void run(Options& o) {
   }
   if (session_options.n_ctx > n_ctx_train && !o.model.quiet) fmt::print(stderr, "quern: warning: -c {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", session_options.n_ctx, n_ctx_train);
   const auto session = engine->new_session(session_options);
+  SessionFile file;
+  restore(o, *session, file);
 
   GenerateOptions options;
   options.n_predict = o.n_predict == -2 ? int(kDefaultPredict) : int(o.n_predict);
@@ -158,12 +191,16 @@ void run(Options& o) {
   result.reason = FinishReason::kInterrupted;
   if (session->sync(prompt.tokens, &cancelled) == StepStatus::kDone) result = generate(*engine, *session, options);
 
-  if (o.json) print_json(o, *engine, *session, prompt, result, session->timings());
+  file.reused = session->timings().reused_tokens;
+  if (!o.session_file.empty()) file.saved = session->save(o.session_file);
+
+  if (o.json) print_json(o, *engine, *session, prompt, result, file);
   else if (!result.text.empty() && result.text.back() != '\n' && ::isatty(STDOUT_FILENO)) write_out("\n");
   if (!o.model.quiet && !o.json) {
     if (result.reason == FinishReason::kContext) fmt::print(stderr, "\nquern: context full after {} tokens; give a larger -c to go on\n", session->tokens().size());
     if (o.sampling.temperature > 0) fmt::print(stderr, "\nquern: seed {}\n", o.sampling.seed);
   }
+  print_session_file(o, file);
   print_report(o, *session);
   if (result.reason == FinishReason::kInterrupted) throw Error(ErrorKind::kInterrupted, "interrupted");
 }
@@ -192,6 +229,7 @@ void add_run(CLI::App& app) {
   add_prompt_options(*command, *o);
   add_sampling_options(*command, o->flags);
   add_cache_options(*command, o->model);
+  command->add_option("--session", o->session_file, "A file that keeps the cache: restored where it exists, and saved at the end; a prompt that begins like the last one is not read again");
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the text");
   command->add_option("--kv-report", o->report, "The report on standard error: text (default) or json")->check(CLI::IsMember({"text", "json"}));
   command->add_flag("--no-kv-report", o->no_report, "No report");

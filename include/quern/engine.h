@@ -92,6 +92,19 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::unique_ptr<Impl> impl_;
 };
 
+struct SavedSession {
+  size_t n_tokens = 0;
+  uint64_t n_bytes = 0;            ///< of the file
+  double ms = 0;
+};
+
+struct RestoredSession {
+  std::string extra;               ///< what was given to save()
+  size_t n_tokens = 0;
+  uint64_t n_bytes = 0;
+  double ms = 0;
+};
+
 /// Thrown by nothing: how a call on a session ended.
 enum class StepStatus { kDone, kCancelled };
 
@@ -109,6 +122,14 @@ class Session {
 
   /// All logits of a sequence fed from an empty cache: [n_tokens, n_vocab].
   std::vector<float> all_logits(std::span<const TokenId> tokens);
+
+  /// Writes tokens, cache and logits to a file, and `extra`, which is the caller's. The file appears as a whole or not at all; the old
+  /// one is kept until then. @throws Error(kRuntime) where that fails, Error(kUsage) where `path` holds something else than a session.
+  SavedSession save(const std::string& path, std::string_view extra = {}) const;
+  /// Continues where save() was called: the same tokens, cache and logits, bit by bit, without computing anything. The context and the
+  /// batch may differ from the saver's. @throws Error(kRuntime) for a damaged file, Error(kUsage) for one of another model, KV type,
+  /// policy or activation type (what was found, what is wanted, what to do); the session is then as it was.
+  RestoredSession restore(const std::string& path);
 
   std::span<const float> logits() const;         ///< [n_vocab] after the last token
   std::span<const TokenId> tokens() const;       ///< what the cache holds

@@ -34,6 +34,7 @@ struct Session::Impl {
   ops::Workspace workspace;
   std::vector<TokenId> tokens;         ///< what the cache holds
   AlignedBuffer<float> logits;         ///< [n_vocab]
+  size_t logits_at = 0;                ///< `logits` are those after so many tokens; 0: of nothing
   Timings timings;
   size_t n_steps = 0;
   StageClock* clock = nullptr;         ///< measures the steps when set
@@ -42,6 +43,10 @@ struct Session::Impl {
 
   /// Before any step: what is not the model's arithmetic is done and timed apart.
   void page_in();
+  /// Holds nothing afterwards.
+  void forget();
+  /// The policy forgets tokens, so that the context never fills up.
+  bool is_endless() const { return cache.layout().options().policy.window > 0; }
   const Engine::Impl& engine_impl() const { return engine->impl(); }
   int n_threads() const { return options.threads > 0 ? options.threads : engine_impl().n_threads; }
   /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. The cache advances on kDone only.

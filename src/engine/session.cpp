@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "engine/engine_impl.h"
+#include "engine/session_file.h"
 
 namespace quern {
 namespace {
@@ -37,6 +38,12 @@ Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_opt
 
 void Session::Impl::page_in() { timings.page_in_ms += engine->impl().page_in(); }
 
+void Session::Impl::forget() {
+  cache.rewind(0);
+  tokens.clear();
+  logits_at = 0;
+}
+
 StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
   const Engine::Impl& e = engine_impl();
   for (const TokenId id : chunk) {
@@ -68,10 +75,11 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
   size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
   keep = std::min(keep, wanted.size() - 1);
   if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
-    s.cache.rewind(0);
+    s.forget();
     keep = 0;
   }
   s.tokens.resize(keep);
+  s.logits_at = 0;
   s.timings.reused_tokens += keep;
   s.page_in();
 
@@ -83,6 +91,7 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
     status = s.step(chunk, chunk.size() == rest.size() ? 1 : 0, s.logits.data(), cancelled);
     if (status == StepStatus::kDone) s.timings.prefill_tokens += chunk.size();
   }
+  if (status == StepStatus::kDone) s.logits_at = s.tokens.size();
   s.timings.prefill_ms += watch.ms();
   return status;
 }
@@ -91,8 +100,12 @@ StepStatus Session::append(TokenId token, const std::atomic<bool>* cancelled) {
   Impl& s = *impl_;
   if (is_full()) throw_error(ErrorKind::kUsage, "the context of {} tokens is full", n_ctx());
   const Stopwatch watch;
+  s.logits_at = 0;
   const StepStatus status = s.step(std::span(&token, 1), 1, s.logits.data(), cancelled);
-  if (status == StepStatus::kDone) ++s.timings.decode_tokens;
+  if (status == StepStatus::kDone) {
+    ++s.timings.decode_tokens;
+    s.logits_at = s.tokens.size();
+  }
   s.timings.decode_ms += watch.ms();
   return status;
 }
@@ -103,8 +116,7 @@ std::vector<float> Session::all_logits(std::span<const TokenId> wanted) {
   const size_t n_vocab = s.engine_impl().model.params.n_vocab;
   std::vector<float> out(wanted.size() * n_vocab);
   s.page_in();
-  s.cache.rewind(0);
-  s.tokens.clear();
+  s.forget();
   for (size_t done = 0; done < wanted.size();) {
     const auto chunk = wanted.subspan(done, std::min(wanted.size() - done, s.options.batch));
     s.step(chunk, chunk.size(), out.data() + done * n_vocab, nullptr);
@@ -112,6 +124,9 @@ std::vector<float> Session::all_logits(std::span<const TokenId> wanted) {
   }
   return out;
 }
+
+SavedSession Session::save(const std::string& path, std::string_view extra) const { return save_session(*impl_, path, extra); }
+RestoredSession Session::restore(const std::string& path) { return restore_session(*impl_, path); }
 
 std::span<const float> Session::logits() const { return {impl_->logits.data(), impl_->logits.size()}; }
 std::span<const TokenId> Session::tokens() const { return impl_->tokens; }

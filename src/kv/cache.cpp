@@ -28,7 +28,7 @@ std::string address_space_limit() {
 
 }  // namespace
 
-KvCache::KvCache(KvLayout layout) : layout_(std::move(layout)), committed_slots_(layout_.n_layers(), 0) {
+KvCache::KvCache(KvLayout layout) : layout_(std::move(layout)), committed_slots_(layout_.n_layers(), 0), lost_pieces_(layout_.n_layers(), 0) {
   const uint64_t bytes = layout_.reserved_bytes();
   if (bytes == 0) return;
   void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -58,6 +58,13 @@ void KvCache::prepare(size_t n_tokens) {
     for (size_t i = 0; i < layout_.n_layers(); ++i) commit(i, layout_.layer(i).slots_for(n_tokens));
   }
   high_water_ = std::max(high_water_, n_tokens);
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    // A ring holds its last pieces up to the one that was written last.
+    if (l.is_ring && high_water_ > l.n_pieces * kPiecePositions) {
+      lost_pieces_[i] = std::max(lost_pieces_[i], (high_water_ - 1) / kPiecePositions - (l.n_pieces - l.n_pinned) + 1);
+    }
+  }
 }
 
 void KvCache::check_memory(size_t n_tokens, uint64_t missing) const {
@@ -112,20 +119,35 @@ bool KvCache::rewind(size_t n_tokens) {
     if (n_tokens == 0 || !wrapped) release(i, n_tokens == 0 ? 0 : l.slots_for(n_tokens) + kHysteresisSlots);
   }
   // Only starting again makes rows that a ring lost irrelevant.
-  if (n_tokens == 0) high_water_ = 0;
+  if (n_tokens == 0) {
+    high_water_ = 0;
+    lost_pieces_.assign(lost_pieces_.size(), 0);
+  }
   return true;
 }
 
 size_t KvCache::oldest_rewind() const {
   size_t oldest = 0;
   for (size_t i = 0; i < layout_.n_layers(); ++i) {
-    const KvLayerLayout& l = layout_.layer(i);
-    if (!l.is_ring || high_water_ <= l.n_pieces * kPiecePositions) continue;
-    // The ring still holds its last pieces up to the one that was written last; the query at n sees n − window + 1 and later.
-    const size_t first_held = (high_water_ - 1) / kPiecePositions - (l.n_pieces - l.n_pinned) + 1;
-    oldest = std::max(oldest, first_held * kPiecePositions + l.window - 1);
+    // The query at n sees n − window + 1 and later.
+    if (lost_pieces_[i] > 0) oldest = std::max(oldest, lost_pieces_[i] * kPiecePositions + layout_.layer(i).window - 1);
   }
   return oldest;
+}
+
+KvCache::HeldPieces KvCache::held_pieces(size_t layer) const {
+  const size_t end = (n_tokens_ + kPiecePositions - 1) / kPiecePositions;
+  const size_t n_pinned = std::min(layout_.layer(layer).n_pinned, end);
+  return {n_pinned, std::clamp(lost_pieces_[layer], n_pinned, end), end};
+}
+
+void KvCache::restore(size_t n_tokens, const std::vector<size_t>& first) {
+  QUERN_CHECK(n_tokens_ == 0 && high_water_ == 0 && first.size() == layout_.n_layers(), "{} tokens, {} layers", n_tokens_, first.size());
+  prepare(n_tokens);
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    if (first[i] > layout_.layer(i).n_pinned) lost_pieces_[i] = std::max(lost_pieces_[i], first[i]);
+  }
+  advance(n_tokens);
 }
 
 size_t KvCache::spans(size_t layer, size_t position, KvSpan* out) const {

@@ -38,15 +38,21 @@ class KvCache {
   /// The smallest n to which rewind(n) succeeds besides 0.
   size_t oldest_rewind() const;
 
-  std::byte* k_block(size_t layer, size_t piece, size_t head) {
-    const KvLayerLayout& l = layout_.layer(layer);
-    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + head * l.k_block_bytes;
-  }
-  std::byte* v_block(size_t layer, size_t piece, size_t head) {
-    const KvLayerLayout& l = layout_.layer(layer);
-    return base_ + l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes + l.geometry.n_kv_heads * l.k_block_bytes +
-           head * l.v_block_bytes;
-  }
+  /// What a layer holds of positions < n_tokens(), as absolute piece numbers: the pinned ones [0, n_pinned), then [first, end).
+  struct HeldPieces {
+    size_t n_pinned = 0, first = 0, end = 0;
+    size_t count() const { return n_pinned + end - first; }
+    size_t operator[](size_t i) const { return i < n_pinned ? i : first + i - n_pinned; }
+  };
+  HeldPieces held_pieces(size_t layer) const;
+  /// Makes an empty cache one of n_tokens, whose rows the caller then copies in: `first[layer]` is the first unpinned piece that there
+  /// is. @throws as prepare().
+  void restore(size_t n_tokens, const std::vector<size_t>& first);
+
+  std::byte* piece(size_t layer, size_t piece) { return base_ + piece_offset(layer, piece); }
+  const std::byte* piece(size_t layer, size_t piece) const { return base_ + piece_offset(layer, piece); }
+  std::byte* k_block(size_t layer, size_t piece, size_t head) { return this->piece(layer, piece) + layout_.layer(layer).k_offset(head); }
+  std::byte* v_block(size_t layer, size_t piece, size_t head) { return this->piece(layer, piece) + layout_.layer(layer).v_offset(head); }
 
   /// The spans that the query at absolute position `position` sees in a layer, ascending, at most kMaxSpans; returns how many.
   static constexpr size_t kMaxSpans = 2;
@@ -58,6 +64,10 @@ class KvCache {
   uint64_t committed_bytes() const { return committed_bytes_; }
 
  private:
+  uint64_t piece_offset(size_t layer, size_t piece) const {
+    const KvLayerLayout& l = layout_.layer(layer);
+    return l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes;
+  }
   void check_memory(size_t n_tokens, uint64_t missing) const;
   void commit(size_t layer, size_t n_slots);
   void release(size_t layer, size_t n_slots);
@@ -67,6 +77,7 @@ class KvCache {
   size_t n_tokens_ = 0;
   size_t high_water_ = 0;                ///< positions below it may have been written since the last start from 0
   std::vector<size_t> committed_slots_;  ///< per layer: slots [0, n) are committed
+  std::vector<size_t> lost_pieces_;      ///< per layer: unpinned pieces before this one are not there (any more)
   uint64_t committed_bytes_ = 0;
 };
 

@@ -46,6 +46,9 @@ struct KvLayerLayout {
   bool is_ring = false;
   uint64_t offset_bytes = 0;  ///< of slot 0 in the reservation
 
+  /// Where a head's block begins in a piece.
+  size_t k_offset(size_t head) const { return head * k_block_bytes; }
+  size_t v_offset(size_t head) const { return geometry.n_kv_heads * k_block_bytes + head * v_block_bytes; }
   /// Codes and scales that one token adds to the layer.
   uint64_t token_bytes() const { return uint64_t(geometry.n_kv_heads) * (k_row_bytes + v_row_bytes); }
   /// Tokens of n_tokens that later queries can still see.
