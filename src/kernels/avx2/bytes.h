@@ -16,16 +16,8 @@ inline constexpr bool kWideSigned = true;   ///< 8-bit codes lie in the panel as
 inline constexpr bool kScaleIsFloat = false;  ///< sub-scales are two equal int16
 
 inline __m128i load_16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-inline __m128i load_4(const std::byte* p) { return _mm_loadu_si32(p); }
 /// 16 bytes of rows 0 and 4 seen from p.
 inline Bytes load_rows(const std::byte* p, size_t stride) { return _mm256_inserti128_si256(_mm256_castsi128_si256(load_16(p)), load_16(p + 4 * stride), 1); }
-/// 4 bytes of each of 8 rows, as after a transposition.
-inline Bytes load_dwords(const std::byte* p, size_t stride) {
-  const auto four = [&](const std::byte* q) {
-    return _mm_unpacklo_epi64(_mm_unpacklo_epi32(load_4(q), load_4(q + stride)), _mm_unpacklo_epi32(load_4(q + 2 * stride), load_4(q + 3 * stride)));
-  };
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(four(p)), four(p + 4 * stride), 1);
-}
 inline Bytes load_bytes(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
 inline void store_bytes(void* p, Bytes a) { _mm256_store_si256(static_cast<__m256i*>(p), a); }
 inline Bytes set1_byte(int x) { return _mm256_set1_epi8(char(x)); }
@@ -40,19 +32,30 @@ inline Bytes sub_bytes(Bytes a, Bytes b) { return _mm256_sub_epi8(a, b); }
 template <int kBits> inline Bytes shift_right(Bytes a) { return _mm256_srli_epi32(a, kBits); }
 template <int kBits> inline Bytes shift_left(Bytes a) { return _mm256_slli_epi32(a, kBits); }
 inline Bytes shuffle_bytes(Bytes a, Bytes index) { return _mm256_shuffle_epi8(a, index); }
-/// value where a and mask share a bit, byte by byte; every byte of mask is one bit.
-inline Bytes where_bit(Bytes a, Bytes mask, Bytes value) { return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(a, mask), mask), value); }
+/// a + value, byte by byte where bits and mask share a bit; every byte of mask is one bit, and a and value share none.
+inline Bytes add_where_bit(Bytes a, Bytes bits, Bytes mask, Bytes value) {
+  return _mm256_or_si256(a, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bits, mask), mask), value));
+}
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm256_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi64(a, b); }
 inline Bytes high_qwords(Bytes a, Bytes b) { return _mm256_unpackhi_epi64(a, b); }
+/// A float of each row.
+using Factors = __m256;
 /// The low halves of dwords as f16, converted.
-inline void store_f16_low(float* p, Bytes dwords) {
+inline Factors f16_low(Bytes dwords) {
   const __m256i pattern = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13);
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(dwords, pattern), 0x08);
-  _mm256_store_ps(p, _mm256_cvtph_ps(_mm256_castsi256_si128(packed)));
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
 }
-inline void store_negated(float* p, const float* q) { _mm256_store_ps(p, _mm256_xor_ps(_mm256_load_ps(q), _mm256_set1_ps(-0.0f))); }
+/// 2^(e − 128) of dwords e = 0 … 255; e < 2 gives subnormal numbers.
+inline Factors half_exponent(Bytes e) {
+  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+  const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+  return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1))));
+}
+inline Factors negated(Factors a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+inline void store_factors(float* p, Factors a) { _mm256_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * kByte), 24); }
 /// A sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: twice as int16.

@@ -16,18 +16,13 @@ inline constexpr bool kWideSigned = false;  ///< 8-bit codes lie in the panel as
 inline constexpr bool kScaleIsFloat = true;
 
 inline __m128i load_16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-inline __m128i load_4(const std::byte* p) { return _mm_loadu_si32(p); }
-inline Bytes join(__m128i a, __m128i b, __m128i c, __m128i d) {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1)), _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1), 1);
-}
-/// 16 bytes of rows 0, 4, 8 and 12 seen from p.
-inline Bytes load_rows(const std::byte* p, size_t stride) { return join(load_16(p), load_16(p + 4 * stride), load_16(p + 8 * stride), load_16(p + 12 * stride)); }
-/// 4 bytes of each of 16 rows, as after a transposition.
-inline Bytes load_dwords(const std::byte* p, size_t stride) {
-  const auto four = [&](const std::byte* q) {
-    return _mm_unpacklo_epi64(_mm_unpacklo_epi32(load_4(q), load_4(q + stride)), _mm_unpacklo_epi32(load_4(q + 2 * stride), load_4(q + 3 * stride)));
-  };
-  return join(four(p), four(p + 4 * stride), four(p + 8 * stride), four(p + 12 * stride));
+/// 16 bytes of rows 0, 4, 8 and 12 seen from p. A masked broadcast costs a load and a blend, where an insertion waits for the one
+/// port that shuffles.
+inline Bytes load_rows(const std::byte* p, size_t stride) {
+  __m512i rows = _mm512_castsi128_si512(load_16(p));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x00f0, load_16(p + 4 * stride));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x0f00, load_16(p + 8 * stride));
+  return _mm512_mask_broadcast_i32x4(rows, 0xf000, load_16(p + 12 * stride));
 }
 inline Bytes load_bytes(const void* p) { return _mm512_load_si512(p); }
 inline void store_bytes(void* p, Bytes a) { _mm512_store_si512(p, a); }
@@ -43,17 +38,24 @@ inline Bytes sub_bytes(Bytes a, Bytes b) { return _mm512_sub_epi8(a, b); }
 template <int kBits> inline Bytes shift_right(Bytes a) { return _mm512_srli_epi32(a, kBits); }
 template <int kBits> inline Bytes shift_left(Bytes a) { return _mm512_slli_epi32(a, kBits); }
 inline Bytes shuffle_bytes(Bytes a, Bytes index) { return _mm512_shuffle_epi8(a, index); }
-/// value where a and mask share a bit, byte by byte; every byte of mask is one bit.
-inline Bytes where_bit(Bytes a, Bytes mask, Bytes value) { return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(a, mask), value); }
+/// a + value, byte by byte where bits and mask share a bit; every byte of mask is one bit, and a and value share none.
+inline Bytes add_where_bit(Bytes a, Bytes bits, Bytes mask, Bytes value) { return _mm512_mask_add_epi8(a, _mm512_test_epi8_mask(bits, mask), a, value); }
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm512_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi64(a, b); }
 inline Bytes high_qwords(Bytes a, Bytes b) { return _mm512_unpackhi_epi64(a, b); }
+/// A float of each row.
+using Factors = __m512;
 /// The low halves of dwords as f16, converted.
-inline void store_f16_low(float* p, Bytes dwords) { _mm512_store_ps(p, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords))); }
-inline void store_negated(float* p, const float* q) {
-  _mm512_store_si512(p, _mm512_xor_si512(_mm512_load_si512(q), _mm512_set1_epi32(INT32_MIN)));
+inline Factors f16_low(Bytes dwords) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords)); }
+/// 2^(e − 128) of dwords e = 0 … 255; e < 2 gives subnormal numbers.
+inline Factors half_exponent(Bytes e) {
+  const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  const __m512i subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(subnormal, _mm512_cmpgt_epi32_mask(e, _mm512_set1_epi32(1)), normal));
 }
+inline Factors negated(Factors a) { return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN))); }
+inline void store_factors(float* p, Factors a) { _mm512_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - 8 * kByte), 24); }
 /// A sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: as a float.

@@ -10,6 +10,7 @@
 #include "kernels/generic/unpack_k.inl"
 #include "kernels/generic/unpack_groups.inl"
 #include "kernels/avx512/tile.h"
+#include "kernels/avx512/direct.h"
 #include "kernels/generic/quant_matmul.inl"
 #include "kernels/generic/float_matmul.inl"
 // clang-format on

@@ -54,6 +54,18 @@ template <TensorType kType, int T>
   }
 }
 
+/// acc + sum·(D·a) + J·(M·a), the float part of a group; m: the minimums of the halves.
+template <TensorType kType>
+[[gnu::always_inline]] inline __m512 add_group(__m512 acc, __m512 sum, __m512 D, __m512 M, __m512i m, float a, const int16_t* asums) {
+  constexpr GroupForm kForm = group_form_of(kType);
+  acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(D, _mm512_set1_ps(a)), acc);
+  if constexpr (kForm.has_mins()) {
+    const __m512i J = _mm512_madd_epi16(kForm.max_min > 1 ? m : _mm512_set1_epi16(1), broadcast_dword(asums));
+    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(J), _mm512_mul_ps(M, _mm512_set1_ps(a)), acc);
+  }
+  return acc;
+}
+
 /// y[t][0…15] += the panel's n_groups groups; y starts at zero when `first`.
 template <TensorType kType, int T>
 void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_t y_stride, bool first) {
@@ -64,16 +76,11 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
     const size_t block = kForm.has_block_factors ? 0 : g;
     __m512 sum[T];
     group_sums<kType, T>(panel, g, x, sum);
-    const __m512 D = _mm512_load_ps(panel.D[block]);
+    const __m512 D = _mm512_load_ps(panel.D[block]), M = _mm512_load_ps(panel.M[block]);
+    const __m512i m = load_bytes(panel.m[g]);
     unroll<T>([&](auto t) __attribute__((always_inline)) {
       const size_t at = t * x.group_stride + g;
-      const __m512 a = _mm512_set1_ps(x.scales[at]);
-      acc[t] = _mm512_fmadd_ps(sum[t], _mm512_mul_ps(D, a), acc[t]);
-      if constexpr (kForm.has_mins()) {
-        const __m512i m = kForm.max_min > 1 ? load_bytes(panel.m[g]) : _mm512_set1_epi16(1);
-        const __m512 ma = _mm512_mul_ps(_mm512_load_ps(panel.M[block]), a);
-        acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_madd_epi16(m, broadcast_dword(x.sums + 2 * at))), ma, acc[t]);
-      }
+      acc[t] = add_group<kType>(acc[t], sum[t], D, M, m, x.scales[at], x.sums + 2 * at);
     });
   }
   for (int t = 0; t < T; ++t) _mm512_storeu_ps(y + t * y_stride, acc[t]);

@@ -71,7 +71,10 @@ inline Four load_quads(Rows rows, size_t offset) {
   for (size_t j = 0; j < 4; ++j) f.v[j] = load_rows(rows.base + offset + j * rows.stride, rows.stride);
   return transpose(f);
 }
-inline Bytes load_dword(Rows rows, size_t offset) { return load_dwords(rows.base + offset, rows.stride); }
+/// 4 bytes of every row; the 12 behind them are read too and must be there.
+inline Bytes load_head(Rows rows, size_t offset) { return load_quads(rows, offset).v[0]; }
+/// The dword that lies over the border of two: the high half of the first and the low half of the second.
+inline Bytes over_border(Bytes a, Bytes b) { return bit_or(shift_right<16>(a), shift_left<16>(b)); }
 
 /// A byte index for shuffle_bytes: within each dword, byte b0, b1, b2, b3 of the same dword; −1 gives zero.
 template <int b0, int b1, int b2, int b3>
@@ -85,35 +88,40 @@ inline Bytes within_dwords() {
   return set1_16(kIndex.data());
 }
 
-/// Where the rows of one vector lie in the panel.
+/// Byte kByte of every dword, as int32.
+template <int kByte>
+inline Bytes zero_extend_byte(Bytes dwords) { return shuffle_bytes(dwords, within_dwords<kByte, -1, -1, -1>()); }
+/// Bytes kByte0 and kByte1 of every dword, as two int16.
+template <int kByte0, int kByte1>
+inline Bytes two_bytes(Bytes dwords) { return shuffle_bytes(dwords, within_dwords<kByte0, -1, kByte1, -1>()); }
+
+/// Where the rows of one vector lie in the panel: what an unpacker writes to. Another such output multiplies at once (avx512/direct.h).
 struct Part {
   Panel* panel;
   size_t first_row;
 
-  void store_codes(size_t group, size_t quad, Bytes codes) const { store_bytes(panel->codes[group][quad][first_row], codes); }
-  /// 16 bytes a row as four quads of codes.
-  void store_quads(size_t group, size_t quad, const Four& codes) const {
-    for (size_t i = 0; i < 4; ++i) store_codes(group, quad + i, codes.v[i]);
-  }
-  void store_d(size_t group, Bytes dwords) const { store_f16_low(panel->D[group] + first_row, dwords); }
-  void store_m(size_t group, Bytes dwords) const { store_f16_low(panel->M[group] + first_row, dwords); }
+  /// Codes 4·quad … 4·quad + 3 of a group.
+  void set_codes(size_t group, size_t quad, Bytes codes) const { store_bytes(panel->codes[group][quad][first_row], codes); }
+  /// D and M: f16 in the low halves of dwords; group 0 for formats with block factors.
+  void set_d(size_t group, Bytes dwords) const { store_factors(panel->D[group] + first_row, f16_low(dwords)); }
+  void set_m(size_t group, Bytes dwords) const { store_factors(panel->M[group] + first_row, f16_low(dwords)); }
   /// M = −dmin.
-  void store_minus_dmin(Bytes dwords) const {
-    store_m(0, dwords);
-    store_negated(panel->M[0] + first_row, panel->M[0] + first_row);
-  }
-  /// Sub-scale of a half (0 if both are equal), byte kByte of each dword, unsigned.
-  template <int kByte>
-  void store_s(size_t group, size_t half, Bytes dwords) const { store_scale(panel->s[group][half] + first_row, shuffle_bytes(dwords, within_dwords<kByte, -1, -1, -1>())); }
-  /// The minimums of the halves: bytes kByte0 and kByte1.
-  template <int kByte0, int kByte1>
-  void store_mins(size_t group, Bytes dwords) const { store_bytes(panel->m[group] + first_row, shuffle_bytes(dwords, within_dwords<kByte0, -1, kByte1, -1>())); }
+  void set_minus_dmin(Bytes dwords) const { store_factors(panel->M[0] + first_row, negated(f16_low(dwords))); }
+  /// D = 2^(e − 128), e in dwords.
+  void set_d_exponent(size_t group, Bytes dwords) const { store_factors(panel->D[group] + first_row, half_exponent(dwords)); }
+  /// Sub-scale of a half (0 if both are equal), int32.
+  void set_s(size_t group, size_t half, Bytes dwords) const { store_scale(panel->s[group][half] + first_row, dwords); }
+  /// The minimums of the halves, two int16.
+  void set_mins(size_t group, Bytes dwords) const { store_bytes(panel->m[group] + first_row, dwords); }
+  /// All of a group has been set.
+  void group_done(size_t) const {}
 };
 
 inline Bytes low_nibbles(Bytes a) { return bit_and(a, set1_byte(15)); }
 inline Bytes high_nibbles(Bytes a) { return bit_and(shift_right<4>(a), set1_byte(15)); }
 
-/// Blocks to a panel: one specialisation a format. `unpack(rows, part, group)` unpacks one block whose first group is `group`.
+/// Blocks to a panel: one specialisation a format. `unpack(rows, out, group)` unpacks one block whose first group is `group`; it finishes
+/// the groups in ascending order.
 template <TensorType kType>
 struct Unpack;
 

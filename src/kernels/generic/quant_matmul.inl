@@ -1,5 +1,5 @@
 // The walk over a quantized matrix, the same for one token and for many: 16 rows × 256 columns are unpacked to a panel, which stays
-// in L1 while all tokens pass over it. Included after bytes.h and tile.h of an instruction set.
+// in L1 while all tokens pass over it; where an instruction set has direct.h, one token does without the panel. Included after bytes.h and tile.h of an instruction set.
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
@@ -35,7 +35,8 @@ void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* nex
   for (size_t g = 0; g < n_groups; g += kBlockGroups) {
     prefetch(next + next_bytes * g / n_groups, next + next_bytes * (g + kBlockGroups) / n_groups);
     for (size_t first = 0; first < kPanelRows; first += kPartRows) {
-      Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, {&panel, first}, g);
+      Part part{&panel, first};
+      Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, part, g);
     }
   }
 }
@@ -62,27 +63,61 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
   }
 }
 
+/// 16 rows at `rows` times all tokens, by way of the panel.
 template <TensorType kType>
-void quant_matmul_of(const QuantMatmul& args) {
+void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Panel& panel = *reinterpret_cast<Panel*>(args.scratch);
+  for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
+    const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
+    const Rows block{args.weights + r * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes};
+    unpack_panel<kType>(block, n_groups, panel, next + next_bytes * g / args.x.n_groups, next_bytes * n_groups / args.x.n_groups);
+    multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
+  }
+}
+
+#ifdef QUERN_DIRECT
+/// Whether a format's unpacker writes to any output; the others know the panel only.
+template <TensorType kType>
+concept UnpacksToAny = requires(Rows rows, DirectPart<kType>& out) { Unpack<kType>::unpack(rows, out, size_t(0)); };
+
+/// 16 rows times one token, without a panel.
+template <TensorType kType>
+void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
+  constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
+  Rows rows{args.weights + r * args.row_bytes, args.row_bytes};
+  const std::byte* asked = next;
+  auto acc = DirectPart<kType>::start();
+  for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>) {
+    const std::byte* until = next + next_bytes * (g + kBlockGroups) / args.x.n_groups;
+    prefetch(asked, until);
+    asked = until;
+    const ActTile x = act_tile(args.x, 0, g);
+    DirectPart<kType> out(x, acc);
+    Unpack<kType>::unpack(rows, out, 0);
+  }
+  DirectPart<kType>::store(args.y + r, acc);
+}
+#endif
+
+template <TensorType kType>
+void quant_matmul_of(const QuantMatmul& args) {
+  auto strip = multiply_strip<kType>;
+#ifdef QUERN_DIRECT
+  if constexpr (UnpacksToAny<kType>) {
+    if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>;
+  }
+#endif
   const std::byte* end = args.weights + args.n_rows * args.row_bytes;
   const size_t strip_bytes = kPanelRows * args.row_bytes;
   const size_t ahead = strip_bytes * (1 + kPrefetchBytes / strip_bytes);
   prefetch(args.weights, std::min(end, args.weights + ahead));
   size_t r = 0;
   for (; r + kPanelRows <= args.n_rows; r += kPanelRows) {
-    const std::byte* rows = args.weights + r * args.row_bytes;
-    const std::byte* next = std::min(end, rows + ahead);
-    const size_t next_bytes = std::min(strip_bytes, size_t(end - next));
-    for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
-      const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
-      const Rows block{rows + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes};
-      unpack_panel<kType>(block, n_groups, panel, next + next_bytes * g / args.x.n_groups, next_bytes * n_groups / args.x.n_groups);
-      multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
-    }
+    const std::byte* next = std::min(end, args.weights + r * args.row_bytes + ahead);
+    strip(args, r, next, std::min(strip_bytes, size_t(end - next)));
   }
-  if (r < args.n_rows) multiply_last_rows<kType>(args, r, panel);
+  if (r < args.n_rows) multiply_last_rows<kType>(args, r, *reinterpret_cast<Panel*>(args.scratch));
 }
 
 void quant_matmul(const QuantMatmul& args) {

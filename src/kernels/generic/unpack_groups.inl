@@ -11,7 +11,7 @@ inline void set_scale(uint32_t& dst, int s) {
 
 template <TensorType kType>
 struct Unpack {
-  static void unpack(Rows rows, Part part, size_t group) {
+  static void unpack(Rows rows, const Part& part, size_t group) {
     static constexpr GroupForm kForm = group_form_of(kType);
     constexpr size_t kGroups = kForm.has_block_factors ? 8 : 1;  // formats of 256 and of 32 elements
     alignas(64) std::byte codes[kPartRows][kGroups * 32];
@@ -29,7 +29,7 @@ struct Unpack {
     for (size_t i = 0; i < kGroups * 2; ++i) {
       Four q = load_quads({codes[0], sizeof codes[0]}, 16 * i);
       if (kWideSigned && kForm.max_code > 127) for (Bytes& v : q.v) v = bit_xor(v, set1_byte(0x80));
-      part.store_quads(group + i / 2, i % 2 * 4, q);
+      for (size_t j = 0; j < 4; ++j) part.set_codes(group + i / 2, i % 2 * 4 + j, q.v[j]);
     }
   }
 };

@@ -1,82 +1,109 @@
-// Blocks of 32 elements to a panel: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and IQ4_NL.
+// Blocks of 32 elements to a panel: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL and MXFP4.
 #include "quant/codebooks.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
 /// 16 bytes of nibbles: elements 0…15 low, 16…31 high; high_bits(quad, nibbles) makes them codes.
-template <typename HighBits>
-inline void unpack_nibbles(Rows rows, size_t offset, Part part, size_t group, HighBits high_bits) {
+template <typename Output, typename HighBits>
+[[gnu::always_inline]] inline void unpack_nibbles(Rows rows, size_t offset, Output& out, size_t group, HighBits high_bits) {
   const Four packed = load_quads(rows, offset);
   unroll<4>([&](auto i) __attribute__((always_inline)) {
-    part.store_codes(group, i, high_bits(i, low_nibbles(packed.v[i])));
-    part.store_codes(group, i + 4, high_bits(std::integral_constant<int, i + 4>(), high_nibbles(packed.v[i])));
+    out.set_codes(group, i, high_bits(i, low_nibbles(packed.v[i])));
+    out.set_codes(group, i + 4, high_bits(std::integral_constant<int, i + 4>(), high_nibbles(packed.v[i])));
   });
 }
 
 template <>
 struct Unpack<TensorType::Q4_0> {
-  static void unpack(Rows rows, Part part, size_t group) {
-    unpack_nibbles(rows, offsetof(BlockQ4_0, qs), part, group, [](auto, Bytes q) { return q; });
-    part.store_d(group, load_dword(rows, offsetof(BlockQ4_0, d)));
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    unpack_nibbles(rows, offsetof(BlockQ4_0, qs), out, group, [](auto, Bytes q) __attribute__((always_inline)) { return q; });
+    out.set_d(group, load_head(rows, offsetof(BlockQ4_0, d)));
+    out.group_done(group);
   }
 };
 
 template <>
 struct Unpack<TensorType::Q4_1> {
-  static void unpack(Rows rows, Part part, size_t group) {
-    unpack_nibbles(rows, offsetof(BlockQ4_1, qs), part, group, [](auto, Bytes q) { return q; });
-    const Bytes factors = load_dword(rows, offsetof(BlockQ4_1, d));
-    part.store_d(group, factors);
-    part.store_m(group, shift_right<16>(factors));
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    unpack_nibbles(rows, offsetof(BlockQ4_1, qs), out, group, [](auto, Bytes q) __attribute__((always_inline)) { return q; });
+    const Bytes factors = load_head(rows, offsetof(BlockQ4_1, d));
+    out.set_d(group, factors);
+    out.set_m(group, shift_right<16>(factors));
+    out.group_done(group);
   }
 };
 
-/// 16 where bit 4·quad + byte of the row's dword is set.
+/// codes + 16 where bit 4·quad + byte of the row's dword is set.
 template <int kQuad>
-inline Bytes fifth_bits(Bytes qh) {
+inline Bytes add_fifth_bits(Bytes codes, Bytes qh) {
   const Bytes bits = shuffle_bytes(qh, within_dwords<kQuad / 2, kQuad / 2, kQuad / 2, kQuad / 2>());
-  return where_bit(bits, set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u), set1_byte(16));
+  return add_where_bit(codes, bits, set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u), set1_byte(16));
 }
 
 template <>
 struct Unpack<TensorType::Q5_0> {
-  static void unpack(Rows rows, Part part, size_t group) {
-    const Bytes qh = load_dword(rows, offsetof(BlockQ5_0, qh));
-    unpack_nibbles(rows, offsetof(BlockQ5_0, qs), part, group, [&](auto quad, Bytes q) { return bit_or(q, fifth_bits<quad>(qh)); });
-    part.store_d(group, load_dword(rows, offsetof(BlockQ5_0, d)));
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    const Four head = load_quads(rows, offsetof(BlockQ5_0, d));  // d and the bits, over the border of two dwords
+    const Bytes qh = over_border(head.v[0], head.v[1]);
+    unpack_nibbles(rows, offsetof(BlockQ5_0, qs), out, group, [&](auto quad, Bytes q) __attribute__((always_inline)) { return add_fifth_bits<quad>(q, qh); });
+    out.set_d(group, head.v[0]);
+    out.group_done(group);
   }
 };
 
 template <>
 struct Unpack<TensorType::Q5_1> {
-  static void unpack(Rows rows, Part part, size_t group) {
-    const Bytes qh = load_dword(rows, offsetof(BlockQ5_1, qh));
-    unpack_nibbles(rows, offsetof(BlockQ5_1, qs), part, group, [&](auto quad, Bytes q) { return bit_or(q, fifth_bits<quad>(qh)); });
-    const Bytes factors = load_dword(rows, offsetof(BlockQ5_1, d));
-    part.store_d(group, factors);
-    part.store_m(group, shift_right<16>(factors));
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    const Four head = load_quads(rows, offsetof(BlockQ5_1, d));  // d and m, then the bits
+    unpack_nibbles(rows, offsetof(BlockQ5_1, qs), out, group, [&](auto quad, Bytes q) __attribute__((always_inline)) { return add_fifth_bits<quad>(q, head.v[1]); });
+    out.set_d(group, head.v[0]);
+    out.set_m(group, shift_right<16>(head.v[0]));
+    out.group_done(group);
   }
 };
 
 template <>
 struct Unpack<TensorType::Q8_0> {
-  static void unpack(Rows rows, Part part, size_t group) {
-    for (size_t half = 0; half < 2; ++half) {
-      Four q = load_quads(rows, offsetof(BlockQ8_0, qs) + 16 * half);
-      if (!kWideSigned) for (Bytes& v : q.v) v = bit_xor(v, set1_byte(0x80));
-      part.store_quads(group, 4 * half, q);
-    }
-    part.store_d(group, load_dword(rows, offsetof(BlockQ8_0, d)));
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    unroll<2>([&](auto half) __attribute__((always_inline)) {
+      const Four q = load_quads(rows, offsetof(BlockQ8_0, qs) + 16 * half);
+      unroll<4>([&](auto i) __attribute__((always_inline)) { out.set_codes(group, 4 * half + i, kWideSigned ? q.v[i] : bit_xor(q.v[i], set1_byte(0x80))); });
+    });
+    out.set_d(group, load_head(rows, offsetof(BlockQ8_0, d)));
+    out.group_done(group);
   }
 };
 
 template <>
 struct Unpack<TensorType::IQ4_NL> {
-  static void unpack(Rows rows, Part part, size_t group) {
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
     const Bytes levels = kWideSigned ? set1_16(kIq4Levels) : bit_xor(set1_16(kIq4Levels), set1_byte(0x80));
-    unpack_nibbles(rows, offsetof(BlockIQ4_NL, qs), part, group, [&](auto, Bytes q) { return shuffle_bytes(levels, q); });
-    part.store_d(group, load_dword(rows, offsetof(BlockIQ4_NL, d)));
+    unpack_nibbles(rows, offsetof(BlockIQ4_NL, qs), out, group, [&](auto, Bytes q) __attribute__((always_inline)) { return shuffle_bytes(levels, q); });
+    out.set_d(group, load_head(rows, offsetof(BlockIQ4_NL, d)));
+    out.group_done(group);
+  }
+};
+
+template <>
+struct Unpack<TensorType::MXFP4> {
+  template <typename Output>
+  [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
+    alignas(16) static constexpr std::array<int8_t, 16> kCodes = [] {
+      std::array<int8_t, 16> codes{};
+      for (size_t i = 0; i < 16; ++i) codes[i] = int8_t(kFp4Levels[i] + group_form_of(TensorType::MXFP4).offset);
+      return codes;
+    }();
+    const Bytes codes = set1_16(kCodes.data());
+    unpack_nibbles(rows, offsetof(BlockMXFP4, qs), out, group, [&](auto, Bytes q) __attribute__((always_inline)) { return shuffle_bytes(codes, q); });
+    out.set_d_exponent(group, zero_extend_byte<0>(load_head(rows, offsetof(BlockMXFP4, e))));
+    out.group_done(group);
   }
 };
 

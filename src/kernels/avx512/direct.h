@@ -1,0 +1,56 @@
+// One token times 16 rows, straight from the unpacked vectors: what decoding does. A panel would only be written and read again.
+// Included only by the stub of this folder; everything has internal linkage.
+#pragma once
+#define QUERN_DIRECT 1
+
+namespace quern::kernels::avx512 {
+namespace {
+
+/// An unpacker's output (see Part) that multiplies a block instead of keeping it, and adds each group to acc when it is done.
+template <TensorType kType>
+class DirectPart {
+ public:
+  /// x: the token's groups of this block.
+  DirectPart(const ActTile& x, __m512& acc) : x_(x), acc_(acc) {}
+
+  static __m512 start() { return _mm512_setzero_ps(); }
+  static void store(float* y, __m512 acc) { _mm512_storeu_ps(y, acc); }
+
+  [[gnu::always_inline]] void set_codes(size_t group, size_t quad, Bytes codes) {
+    const size_t half = kForm.has_half_scales ? quad / 4 : 0;
+    if (quad == 4 * half) dot_[group][half] = minus_offset(group, half);  // the first of the half
+    dot_[group][half] = _mm512_dpbusd_epi32(dot_[group][half], codes, broadcast_dword(x_.codes + group * kActGroup + 4 * quad));
+  }
+  [[gnu::always_inline]] void set_d(size_t, Bytes dwords) { d_ = f16_low(dwords); }
+  [[gnu::always_inline]] void set_d_exponent(size_t, Bytes dwords) { d_ = half_exponent(dwords); }
+  [[gnu::always_inline]] void set_m(size_t, Bytes dwords) { m_ = f16_low(dwords); }
+  [[gnu::always_inline]] void set_minus_dmin(Bytes dwords) { m_ = negated(f16_low(dwords)); }
+  [[gnu::always_inline]] void set_s(size_t, size_t half, Bytes dwords) { s_[half] = _mm512_cvtepi32_ps(dwords); }
+  [[gnu::always_inline]] void set_mins(size_t, Bytes dwords) { mins_ = dwords; }
+  [[gnu::always_inline]] void group_done(size_t group) {
+    __m512 sum = _mm512_cvtepi32_ps(dot_[group][0]);
+    if constexpr (kForm.max_scale > 1) sum = _mm512_mul_ps(sum, s_[0]);
+    if constexpr (kForm.has_half_scales) sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_[group][1]), s_[1], sum);
+    acc_ = add_group<kType>(acc_, sum, d_, m_, mins_, x_.scales[group], x_.sums + 2 * group);
+  }
+
+ private:
+  static constexpr GroupForm kForm = group_form_of(kType);
+  static constexpr size_t kGroups = kForm.block_elems / kActGroup;
+  static constexpr size_t kHalves = kForm.has_half_scales ? 2 : 1;
+
+  [[gnu::always_inline]] __m512i minus_offset(size_t group, size_t half) const {
+    if constexpr (kForm.offset == 0) return _mm512_setzero_si512();
+    const int weights = kHalves == 1 ? int16_pair(-kForm.offset, -kForm.offset) : half == 0 ? int16_pair(-kForm.offset, 0) : int16_pair(0, -kForm.offset);
+    return _mm512_madd_epi16(broadcast_dword(x_.sums + 2 * group), _mm512_set1_epi32(weights));
+  }
+
+  const ActTile& x_;
+  __m512& acc_;
+  __m512i dot_[kGroups][kHalves];
+  __m512 d_, m_ = _mm512_setzero_ps(), s_[kHalves];
+  __m512i mins_ = _mm512_setzero_si512();
+};
+
+}  // namespace
+}  // namespace quern::kernels::avx512
