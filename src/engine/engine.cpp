@@ -66,6 +66,9 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
   layout.k_type = type(options.k_type);
   layout.v_type = type(options.v_type);
   layout.n_ctx = options.n_ctx ? options.n_ctx : engine.model.params.n_ctx_train;
+  if (const size_t n_learned = engine.model.weights.position_embd.n_rows; n_learned && layout.n_ctx > n_learned) {
+    throw_error(ErrorKind::kUsage, "a context of {} was asked for, but this model knows {} positions by heart and no more; give -c {} or less", layout.n_ctx, n_learned, n_learned);
+  }
   if (options.batch == 0 || options.batch > 65536) throw_error(ErrorKind::kUsage, "--batch is {}; allowed is 1 to 65536", options.batch);
   layout.max_chunk = std::min(options.batch, layout.n_ctx);
   layout.policy = {options.kv_window, options.kv_sinks, options.kv_heavy};

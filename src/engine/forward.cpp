@@ -79,12 +79,17 @@ class Runner {
     ffn_down(layer, weights, lp);
   }
 
-  /// x = embedding of the token, scaled; the angles of its position.
+  /// x = embedding of the token, scaled (+ its position's row, where positions are learned); the angles of its position.
   void embed() {
     const Weight& table = s_.model.weights.token_embd;
     w_.for_chunks(s_.n_tokens, [&](size_t t) {
       decode_row(table.type, table.data + size_t(s_.tokens[t]) * table.row_bytes, x(t), p_.n_embd);
       if (p_.embedding_scale != 1.0f) k_.scale(x(t), p_.embedding_scale, p_.n_embd);
+      if (const Weight& places = s_.model.weights.position_embd) {
+        decode_row(places.type, places.data + s_.positions[t] * places.row_bytes, h(t, p_.n_embd), p_.n_embd);
+        k_.add(x(t), h(t, p_.n_embd), x(t), p_.n_embd);
+      }
+      if (s_.model.weights.token_embd_norm) normalise(s_.model.weights.token_embd_norm, x(t), x(t));
       for (size_t r = 0; r < p_.ropes.size(); ++r) {
         const RopeTable& rope_table = s_.ropes[t][r];
         rope_cos_sin(rope_table, s_.positions[t], angles(s_.ws.cos_sin, r, t));
@@ -124,10 +129,10 @@ class Runner {
       if (s_.has_sinks) {
         float* q_sink = s_.ws.q_sink.data() + t * n_q;
         std::copy(q, q + n_q, q_sink);
-        turn_heads(q_sink, lp.n_heads, lp.k_dim, angles(s_.ws.cos_sin_sink, lp.rope, t), lp.rope);
+        turn_heads(q_sink, lp.n_heads, lp, s_.ws.cos_sin_sink, t);
       }
-      turn_heads(q, lp.n_heads, lp.k_dim, angles(s_.ws.cos_sin, lp.rope, t), lp.rope);
-      turn_heads(k, lp.n_kv_heads, lp.k_dim, angles(s_.ws.cos_sin, lp.rope, t), lp.rope);
+      turn_heads(q, lp.n_heads, lp, s_.ws.cos_sin, t);
+      turn_heads(k, lp.n_kv_heads, lp, s_.ws.cos_sin, t);
     });
   }
 
@@ -163,12 +168,13 @@ class Runner {
     multiply(input(s_.ws.attn.data(), n_attn), s_.n_tokens, jobs);
   }
 
-  /// x += out; h = norm(x)
+  /// x += out; h = norm(x); the other way round in a parallel layer
   void ffn_norm(size_t layer, const LayerWeights& weights) {
     enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
-      add_to_residual(weights.attn_post_norm, t);
-      normalise(weights.ffn_norm, x(t), h(t, p_.n_embd));
+      if (!weights.parallel) add_to_residual(weights.attn_post_norm, t);
+      normalise(weights.parallel && !weights.ffn_norm ? weights.attn_norm : weights.ffn_norm, x(t), h(t, p_.n_embd));
+      if (weights.parallel) add_to_residual(weights.attn_post_norm, t);
       quantize(h(t, p_.n_embd), t, p_.n_embd, layer, Stage::kFfnInput);
     });
   }
@@ -207,6 +213,7 @@ class Runner {
     multiply(input(rows_.h.data(), p_.n_embd), n, jobs);
     w_.for_chunks(n, [&](size_t i) {
       float* row = s_.logits + i * p_.n_vocab;
+      if (p_.logit_scale != 1.0f) k_.scale(row, p_.logit_scale, p_.n_vocab);
       if (p_.logit_softcap > 0.0f) k_.softcap(row, p_.logit_softcap, p_.n_vocab);
       if (!k_.all_finite(row, p_.n_vocab)) s_.mark_bad(p_.n_layers, Stage::kLogits);
     });
@@ -233,34 +240,49 @@ class Runner {
   bool cancelled() const { return s_.options.cancelled && s_.options.cancelled->load(std::memory_order_relaxed); }
 
   void normalise(const Norm& norm, const float* from, float* to) {
-    if (!norm) std::copy_n(from, p_.n_embd, to);
-    else if (p_.arch->norm == NormKind::kRms) k_.rms_norm(from, norm.weight.data(), p_.norm_eps, to, p_.n_embd);
-    else k_.layer_norm(from, norm.weight.data(), norm.bias.empty() ? nullptr : norm.bias.data(), p_.norm_eps, to, p_.n_embd);
+    if (norm) normalise_span(norm, 0, from, to);
+    else std::copy_n(from, p_.n_embd, to);
   }
 
-  /// Head by head, or over all heads at once, as long as the norm's weight is.
+  /// norm.span values with the norm's weights from `first` on.
+  void normalise_span(const Norm& norm, size_t first, const float* from, float* to) {
+    const float* weight = norm.weight.data() + first;
+    if (p_.arch->norm == NormKind::kRms) k_.rms_norm(from, weight, p_.norm_eps, to, norm.span);
+    else k_.layer_norm(from, weight, norm.bias.empty() ? nullptr : norm.bias.data() + first, p_.norm_eps, to, norm.span);
+  }
+
+  /// Head by head, or over all heads at once, as the norm says.
   void normalise_heads(const Norm& norm, float* heads, size_t n_heads, size_t dim) {
     if (!norm) return;
-    const size_t n = norm.weight.size();
-    for (size_t i = 0; i < n_heads * dim; i += n) k_.rms_norm(heads + i, norm.weight.data(), p_.norm_eps, heads + i, n);
+    for (size_t i = 0; i < n_heads * dim; i += norm.span) normalise_span(norm, i % norm.weight.size(), heads + i, heads + i);
   }
 
-  void turn_heads(float* heads, size_t n_heads, size_t dim, const float* cos_sin, size_t rope_index) {
-    if (p_.arch->rope == RopePairing::kNone) return;
+  void turn_heads(float* heads, size_t n_heads, const LayerParams& lp, AlignedBuffer<float>& table, size_t t) {
+    if (lp.rope == kNoRope) return;
     const auto turn = p_.arch->rope == RopePairing::kInterleaved ? k_.rope_interleaved : k_.rope_half;
-    for (size_t head = 0; head < n_heads; ++head) turn(heads + head * dim, cos_sin, p_.ropes[rope_index].n_dims / 2);
+    for (size_t head = 0; head < n_heads; ++head) turn(heads + head * lp.k_dim, angles(table, lp.rope, t), p_.ropes[lp.rope].n_dims / 2);
   }
 
   void add_to_residual(const Norm& post_norm, size_t t) {
     float* out = s_.ws.out.data() + t * p_.n_embd;
     if (post_norm) normalise(post_norm, out, out);
+    if (p_.residual_scale != 1.0f) k_.scale(out, p_.residual_scale, p_.n_embd);
     k_.add(x(t), out, x(t), p_.n_embd);
   }
 
+  auto activation_kernel(Activation activation) const {
+    switch (activation) {
+      case Activation::kGelu: return k_.gelu_mul;
+      case Activation::kReluSquared: return k_.relu_squared_mul;
+      case Activation::kSilu: break;
+    }
+    return k_.silu_mul;
+  }
+
   void activate(const float* gate, const float* up, bool gated, float* to, size_t n) {
-    const bool silu = p_.arch->activation == Activation::kSilu;
-    if (gated) (silu ? k_.silu_mul : k_.gelu_mul)(gate, up, to, n);
-    else k_.gelu_mul(up, nullptr, to, n);
+    const auto kernel = activation_kernel(p_.arch->activation);
+    if (gated) kernel(gate, up, to, n);
+    else kernel(up, nullptr, to, n);
   }
 
   /// The row in int8 as row t of the input; its finiteness is checked on the way.

@@ -78,8 +78,10 @@ struct VectorKernels {
   void (*rope_interleaved)(float* x, const float* cos_sin, size_t n_pairs);
   /// Rotates pairs (x[i], x[i + n_pairs]) by angle i.
   void (*rope_half)(float* x, const float* cos_sin, size_t n_pairs);
-  void (*silu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< gate/(1+exp(−gate)) · up
-  void (*gelu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< tanh form of GELU · up; up may be null
+  // An activation times up; up may be null (1).
+  void (*silu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< gate/(1+exp(−gate))
+  void (*gelu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< tanh form of GELU
+  void (*relu_squared_mul)(const float* gate, const float* up, float* out, size_t n);   ///< max(gate, 0)²
   void (*add)(const float* a, const float* b, float* out, size_t n);
   void (*scale)(float* x, float factor, size_t n);
   void (*softcap)(float* x, float cap, size_t n);                               ///< cap · tanh(x / cap)

@@ -5,9 +5,17 @@ namespace quern {
 namespace {
 
 constexpr ArchSpec kArchs[] = {
-    {.name = "gemma3", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 6, .local_rope_base = 10000.0f},
+    {.name = "gemma", .activation = Activation::kGelu, .scale_embedding = true},
+    {.name = "gemma2", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 2, .default_window = 4096, .attention_softcap = 50.0f, .logit_softcap = 30.0f, .width_scaled_layers = 46},
+    {.name = "gemma3", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 6, .local_rope_base = 10000.0f, .width_scaled_layers = 62},
+    {.name = "gpt2", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
+    {.name = "gptneox", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "llama", .rope = RopePairing::kInterleaved},
+    {.name = "olmo2"},
+    {.name = "phi3"},
     {.name = "qwen2"},
+    {.name = "qwen3"},
+    {.name = "starcoder2", .activation = Activation::kGelu, .norm = NormKind::kLayer},
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ enum class RopePairing : uint8_t {
   kHalf,         ///< (x[i], x[i + n/2]), "NeoX"
   kNone          ///< no rotary embedding
 };
-enum class Activation : uint8_t { kSilu, kGelu };
+enum class Activation : uint8_t { kSilu, kGelu, kReluSquared };
 enum class NormKind : uint8_t { kRms, kLayer };
 
 struct ArchSpec {
@@ -24,7 +24,15 @@ struct ArchSpec {
   bool scale_embedding = false;       ///< token embeddings times sqrt(n_embd)
   uint32_t window_pattern = 0;        ///< without a key: layer i sees everything when i % n == n−1, the others a window; 0: the window
                                       ///< (if the file has one) is not used
+  uint32_t default_window = 0;        ///< where the file gives none
+  uint32_t no_rope_pattern = 0;       ///< layer i has no rotation when i % n == n−1; 0: all layers rotate
+  bool rope_in_windows_only = false;  ///< layers that see everything have no rotation
   float local_rope_base = 0.0f;       ///< rope base of windowed layers when the file has none; 0: as the others
+  float attention_softcap = 0.0f;     ///< where the file gives none; 0: none
+  float logit_softcap = 0.0f;
+  uint32_t width_scaled_layers = 0;   ///< a model of so many layers scales q·k by the width a head, 1/sqrt(n_embd / n_heads), not by
+                                      ///< the head size, and no key says so
+  bool divide_logits = false;         ///< the key logit_scale is a divisor
 };
 
 /// The row of an architecture, or nullptr.

@@ -44,6 +44,8 @@ class Keys {
     return value;
   }
 
+  bool flag(std::string_view key, bool otherwise) const { return header_.get_bool(full(key)).value_or(otherwise); }
+
   /// A number for each layer: from an array of n_layers, or one number for all. Empty when the key is absent.
   std::vector<uint64_t> per_layer(std::string_view key, size_t n_layers) const {
     const std::string name = full(key);
@@ -115,6 +117,11 @@ RopeParams read_rope(const Keys& keys, const ModelParams& p) {
 
 void read_ropes(const Keys& keys, ModelParams& p) {
   p.ropes.push_back(read_rope(keys, p));
+  for (size_t i = 0; i < p.layers.size(); ++i) {
+    const ArchSpec& arch = *p.arch;
+    const bool off_by_place = arch.no_rope_pattern != 0 && i % arch.no_rope_pattern == arch.no_rope_pattern - 1;
+    if (arch.rope == RopePairing::kNone || off_by_place || (arch.rope_in_windows_only && p.layers[i].window == 0)) p.layers[i].rope = kNoRope;
+  }
   const float local_base = keys.maybe_positive("rope.freq_base_swa").value_or(p.arch->local_rope_base);
   if (local_base <= 0.0f) return;
   // Local layers see a window only: their positions are never stretched.
@@ -123,7 +130,9 @@ void read_ropes(const Keys& keys, ModelParams& p) {
   local.scaling = RopeScaling::kNone;
   local.factor = 1.0f;
   p.ropes.push_back(local);
-  for (LayerParams& layer : p.layers) layer.rope = layer.window ? 1 : 0;
+  for (LayerParams& layer : p.layers) {
+    if (layer.window && layer.rope != kNoRope) layer.rope = 1;
+  }
 }
 
 uint32_t read_n_vocab(const Keys& keys) {
@@ -139,7 +148,7 @@ void read_layers(const Keys& keys, ModelParams& p) {
   const auto n_ff = keys.per_layer("feed_forward_length", p.n_layers);
   if (n_ff.empty()) keys.missing("feed_forward_length");
   const auto k_dim = keys.maybe_size("attention.key_length"), v_dim = keys.maybe_size("attention.value_length");
-  const uint32_t window = uint32_t(std::min<uint64_t>(keys.header().get_uint(keys.full("attention.sliding_window")).value_or(0), 1u << 30));
+  const uint32_t window = uint32_t(std::min<uint64_t>(keys.header().get_uint(keys.full("attention.sliding_window")).value_or(p.arch->default_window), 1u << 30));
   const std::vector<bool> windowed = window ? windowed_layers(keys, *p.arch, p.n_layers) : std::vector<bool>(p.n_layers);
 
   p.layers.resize(p.n_layers);
@@ -160,6 +169,19 @@ void read_layers(const Keys& keys, ModelParams& p) {
   }
 }
 
+void read_scales(const Keys& keys, ModelParams& p) {
+  const ArchSpec& arch = *p.arch;
+  // True square roots: exact on every machine.
+  p.embedding_scale = keys.maybe_positive("embedding_scale").value_or(arch.scale_embedding ? __builtin_sqrtf(float(p.n_embd)) : 1.0f);
+  p.residual_scale = keys.maybe_positive("residual_scale").value_or(1.0f);
+  p.logit_scale = keys.maybe_positive("logit_scale").value_or(1.0f);
+  if (arch.divide_logits) p.logit_scale = 1.0f / p.logit_scale;
+  const uint32_t head_width = p.n_layers == arch.width_scaled_layers ? p.n_embd / p.layers[0].n_heads : p.layers[0].k_dim;
+  p.attention_scale = keys.maybe_positive("attention.scale").value_or(1.0f / __builtin_sqrtf(float(head_width)));
+  p.attention_softcap = keys.maybe_float("attn_logit_softcapping").value_or(arch.attention_softcap);
+  p.logit_softcap = keys.maybe_float("final_logit_softcapping").value_or(arch.logit_softcap);
+}
+
 }  // namespace
 
 ModelParams read_params(const gguf::Header& header) {
@@ -178,11 +200,8 @@ ModelParams read_params(const gguf::Header& header) {
   p.norm_eps = keys.maybe_positive(eps_key).value_or(1e-5f);
   read_layers(keys, p);
   read_ropes(keys, p);
-  // True square roots: exact on every machine.
-  p.embedding_scale = p.arch->scale_embedding ? __builtin_sqrtf(float(p.n_embd)) : 1.0f;
-  p.attention_scale = keys.maybe_positive("attention.scale").value_or(1.0f / __builtin_sqrtf(float(p.layers[0].k_dim)));
-  p.attention_softcap = keys.maybe_float("attn_logit_softcapping").value_or(0.0f);
-  p.logit_softcap = keys.maybe_float("final_logit_softcapping").value_or(0.0f);
+  read_scales(keys, p);
+  p.parallel_residual = keys.flag("use_parallel_residual", false);
   return p;
 }
 

@@ -23,12 +23,14 @@ struct RopeParams {
   float yarn_beta_fast = 32.0f, yarn_beta_slow = 1.0f;
 };
 
+inline constexpr uint8_t kNoRope = 0xff;  ///< LayerParams::rope of a layer that does not rotate
+
 struct LayerParams {
   uint32_t n_heads = 0, n_kv_heads = 0;
   uint32_t k_dim = 0, v_dim = 0;      ///< per head
   uint32_t n_ff = 0;
   uint32_t window = 0;                ///< 0: sees everything
-  uint8_t rope = 0;                   ///< index into ModelParams::ropes
+  uint8_t rope = 0;                   ///< index into ModelParams::ropes, or kNoRope
 };
 
 struct ModelParams {
@@ -38,6 +40,9 @@ struct ModelParams {
   uint32_t n_ctx_train = 0;
   float norm_eps = 1e-5f;
   float embedding_scale = 1.0f;
+  float residual_scale = 1.0f;        ///< times what attention and feed-forward part add to the residual stream
+  float logit_scale = 1.0f;
+  bool parallel_residual = false;     ///< attention and feed-forward part both read the layer's input
   float attention_scale = 1.0f;       ///< times q·k
   float attention_softcap = 0.0f;     ///< 0: none
   float logit_softcap = 0.0f;

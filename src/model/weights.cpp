@@ -51,6 +51,16 @@ class Loader {
     Norm out;
     out.weight = vector(stem + ".weight", n, required);
     if (out) out.bias = vector(stem + ".bias", n, false);
+    out.span = n;
+    return out;
+  }
+  /// A row of weights for each head.
+  Norm norm_of_heads(const std::string& stem, size_t n_heads, size_t head_dim) const {
+    const gguf::TensorInfo& tensor = require(stem + ".weight", {head_dim, n_heads});
+    Norm out;
+    out.span = head_dim;
+    out.weight.resize(n_heads * head_dim);
+    for (size_t head = 0; head < n_heads; ++head) decode_row(tensor.type, tensor.data.data() + head * row_bytes(tensor.type, head_dim), out.weight.data() + head * head_dim, head_dim);
     return out;
   }
   /// Dimension i of a tensor (0 is the innermost), 0 where there is none.
@@ -75,7 +85,11 @@ class Loader {
 
 void load_attention(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
   const size_t n_q = size_t(p.n_heads) * p.k_dim, n_k = size_t(p.n_kv_heads) * p.k_dim, n_v = size_t(p.n_kv_heads) * p.v_dim;
-  layer.attn_norm = load.norm(blk + "attn_norm", params.n_embd, false);
+  // A second norm at the layer's start is attention's; the first is then the feed-forward part's, and both read the same input.
+  const bool own_norms = load.has(blk + "attn_norm_2.weight");
+  layer.attn_norm = load.norm(blk + (own_norms ? "attn_norm_2" : "attn_norm"), params.n_embd, false);
+  layer.ffn_norm = load.norm(blk + (own_norms ? "attn_norm" : "ffn_norm"), params.n_embd, false);
+  layer.parallel = params.parallel_residual || own_norms || (layer.attn_norm && !layer.ffn_norm);
   if (load.has(blk + "attn_qkv.weight")) {
     const Weight fused = load.matrix(blk + "attn_qkv", n_q + n_k + n_v, params.n_embd);
     layer.q = Loader::rows(fused, 0, n_q);
@@ -89,6 +103,7 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   layer.o = load.matrix(blk + "attn_output", params.n_embd, size_t(p.n_heads) * p.v_dim);
   const auto head_norm = [&](const std::string& stem, size_t n_heads) {
     const bool per_head = load.dim(blk + stem + ".weight", 0) == p.k_dim;
+    if (per_head && load.dim(blk + stem + ".weight", 1) > 1) return load.norm_of_heads(blk + stem, n_heads, p.k_dim);
     return load.norm(blk + stem, per_head ? p.k_dim : n_heads * p.k_dim, false);
   };
   layer.q_norm = head_norm("attn_q_norm", p.n_heads);
@@ -97,7 +112,6 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
 }
 
 void load_ffn(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
-  layer.ffn_norm = load.norm(blk + "ffn_norm", params.n_embd, false);
   layer.gate = load.maybe_matrix(blk + "ffn_gate", p.n_ff, params.n_embd);
   if (!layer.gate && load.dim(blk + "ffn_up.weight", 1) == 2 * size_t(p.n_ff)) {
     const Weight fused = load.matrix(blk + "ffn_up", 2 * size_t(p.n_ff), params.n_embd);
@@ -116,6 +130,8 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
   const Loader load(header);
   ModelWeights w;
   w.token_embd = load.matrix("token_embd", params.n_vocab, params.n_embd);
+  if (load.has("position_embd.weight")) w.position_embd = load.matrix("position_embd", params.n_ctx_train, params.n_embd);
+  w.token_embd_norm = load.norm("token_embd_norm", params.n_embd, false);
   w.output_norm = load.norm("output_norm", params.n_embd, true);
   w.output = load.has("output.weight") ? load.matrix("output", params.n_vocab, params.n_embd) : w.token_embd;
   const size_t n_pairs = params.ropes[0].n_dims / 2;

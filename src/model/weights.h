@@ -23,21 +23,25 @@ struct Weight {
 /// A norm's weight (and bias for layer norm); empty: the model has none.
 struct Norm {
   std::vector<float> weight, bias;
+  size_t span = 0;                   ///< values normalised together: all of the weight, or less where each head has a row of its own
   explicit operator bool() const { return !weight.empty(); }
 };
 
 struct LayerWeights {
   Norm attn_norm;                    ///< [n_embd] before attention
   Weight q, k, v, o;
-  Norm q_norm, k_norm;               ///< [head_dim] per head, or [n_heads * head_dim] over all
+  Norm q_norm, k_norm;               ///< [head_dim] for every head, [n_heads * head_dim] over all, [n_heads, head_dim] each its own
   Norm attn_post_norm;               ///< [n_embd] after attention, before the residual
-  Norm ffn_norm;                     ///< [n_embd]
+  bool parallel = false;             ///< the feed-forward part reads what attention reads, before its result is added
+  Norm ffn_norm;                     ///< [n_embd]; a parallel layer without one shares attn_norm
   Weight gate, up, down;             ///< gate may be absent
   Norm ffn_post_norm;
 };
 
 struct ModelWeights {
   Weight token_embd;                 ///< [n_vocab, n_embd]
+  Weight position_embd;              ///< [n_ctx_train, n_embd] learned positions, added to the token's row
+  Norm token_embd_norm;              ///< [n_embd] before the first layer
   Norm output_norm;
   Weight output;                     ///< [n_vocab, n_embd]; the embedding where the file has none
   std::vector<float> rope_factors;   ///< rope_freqs.weight, or empty

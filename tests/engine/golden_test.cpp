@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/engine_impl.h"
 
@@ -15,12 +16,13 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Case {
-  std::string path;
+  std::string name, path, weights;
   std::vector<TokenId> tokens;
   std::vector<float> reference;
   size_t n_ctx = 0;
   double logit_std = 1, kl_bar = 0;
   bool gelu = false;
+  size_t n_vocab() const { return reference.size() / tokens.size(); }
 };
 
 Case load_case(const std::string& name) {
@@ -28,12 +30,17 @@ Case load_case(const std::string& name) {
   std::ifstream in(folder / (name + ".json"));
   const auto json = nlohmann::json::parse(in);
   Case c;
+  c.name = name;
+  c.weights = json["weights"];
   c.path = (folder / json["model"].get<std::string>()).string();
   c.tokens = json["tokens"].get<std::vector<TokenId>>();
   c.n_ctx = json["n_ctx"];
   c.logit_std = json["logit_std"];
   c.kl_bar = 2 * json.value("llamacpp_default_kl_mean", 0.0);
-  c.gelu = json["arch"].get<std::string>().starts_with("gemma");
+  const ArchSpec* arch = find_arch(json["arch"].get<std::string>());
+  INFO(name << " is of an architecture without a row");
+  REQUIRE(arch);
+  c.gelu = arch->activation == Activation::kGelu;
   std::ifstream logits(folder / json["logits"].get<std::string>(), std::ios::binary);
   c.reference.resize(json["logits_shape"][0].get<size_t>() * json["logits_shape"][1].get<size_t>());
   logits.read(reinterpret_cast<char*>(c.reference.data()), std::streamsize(c.reference.size() * sizeof(float)));
@@ -84,18 +91,34 @@ double mean_kl(const std::vector<float>& reference, const std::vector<float>& go
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
 
-const std::vector<std::string> kFloatCases = {"llama", "llama-mistral", "llama-tied-mha", "llama-rope-linear", "llama-rope-yarn", "llama-rope-freqs", "llama-f16", "llama-bf16", "qwen2", "gemma3", "gemma3-pattern"};
-const std::vector<std::string> kQuantizedCases = {"llama-q4_0", "llama-q4_1", "llama-q5_0", "llama-q5_1", "llama-q8_0", "llama-q2_k", "llama-q3_k", "llama-q4_k", "llama-q5_k", "llama-q6_k"};
+/// Cases of parts of the engine that are still being written. Every other case must pass.
+const std::set<std::string> kNotYet = {"deepseek2", "deepseek2-kvb", "gpt-oss", "gpt-oss-mxfp4", "llama-mixtral", "qwen2moe", "qwen3moe"};
+
+/// All tiny models with reference logits, those of golden/tiny.
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const auto& entry : fs::directory_iterator(fs::path(QUERN_GOLDEN) / "tiny")) {
+    const std::string name = entry.path().stem().string();
+    if (entry.path().extension() == ".json" && !kNotYet.contains(name)) cases.push_back(load_case(name));
+  }
+  std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) { return a.name < b.name; });
+  REQUIRE(cases.size() > 30);
+  return cases;
+}
+
+/// A case of every architecture and variant (those in F32), and two quantized ones.
+std::vector<Case> one_of_each() {
+  std::vector<Case> cases = all_cases();
+  std::erase_if(cases, [](const Case& c) { return c.weights != "F32" && c.weights != "Q4_1" && c.weights != "Q4_K"; });
+  return cases;
+}
 
 }  // namespace
 
 TEST_CASE("tiny models give the reference's logits with float activations") {
-  auto names = kFloatCases;
-  names.insert(names.end(), kQuantizedCases.begin(), kQuantizedCases.end());
-  for (const std::string& name : names) {
-    const Case c = load_case(name);
+  for (const Case& c : all_cases()) {
+    INFO(c.name);
     auto got = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32"});
-    INFO(name);
     const double tolerance = (c.gelu ? 1e-2 : 1e-3) * c.logit_std;
     REQUIRE(worst_error(got, c.reference) <= tolerance);
     got[got.size() / 2] += float(2 * tolerance);  // the planted fault
@@ -103,22 +126,30 @@ TEST_CASE("tiny models give the reference's logits with float activations") {
   }
 }
 
+TEST_CASE("a model with learned positions refuses a longer context") {
+  const Case c = load_case("gpt2");
+  CHECK_THROWS_AS(logits_of(c.path, c.tokens, 65, {}), Error);
+  CHECK_NOTHROW(logits_of(c.path, c.tokens, 64, {}));
+}
+
 TEST_CASE("int8 activations stay within twice the reference engine's own divergence") {
-  for (const std::string& name : kQuantizedCases) {
-    const Case c = load_case(name);
+  size_t n_quantized = 0;
+  for (const Case& c : all_cases()) {
+    if (c.weights == "F32") continue;
+    INFO(c.name);
     const auto got = logits_of(c.path, c.tokens, c.n_ctx, {});
-    INFO(name);
     REQUIRE(c.kl_bar > 0);
-    CHECK(mean_kl(c.reference, got, c.reference.size() / c.tokens.size()) <= c.kl_bar);
+    CHECK(mean_kl(c.reference, got, c.n_vocab()) <= c.kl_bar);
+    ++n_quantized;
   }
+  REQUIRE(n_quantized >= 20);
 }
 
 TEST_CASE("chunks, threads and the way of reading the file do not change a bit") {
-  for (const std::string name : {"llama-q4_1", "llama-q4_k", "qwen2", "gemma3"}) {
-    const Case c = load_case(name);
+  for (const Case& c : one_of_each()) {
     for (const bool float_activations : {false, true}) {
       const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations});
-      INFO(name << " float activations " << float_activations);
+      INFO(c.name << " float activations " << float_activations);
       for (const size_t batch : {1, 7, 16}) CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .batch = batch})));
       for (const int threads : {2, 3}) CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .threads = threads})));
       CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = float_activations, .mmap = false})));
@@ -153,17 +184,16 @@ std::vector<float> batched_logits(const Model& model, kernels::Isa isa, const st
 }  // namespace
 
 TEST_CASE("every instruction set gives the same bits, and sequences do not feel each other") {
-  for (const std::string name : {"llama-q4_1", "llama-q6_k", "qwen2", "gemma3"}) {
-    const Case c = load_case(name);
+  for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (!kernels::kernels_for(isa)) WARN("skipped: this CPU has no " << (isa == kernels::Isa::kAvx2 ? "avx2" : "avx512"));
+  }
+  for (const Case& c : one_of_each()) {
     const Model model(c.path, MappedFile::Mode::kMap, {});
     const std::vector<TokenId> first(c.tokens.begin(), c.tokens.begin() + 31), second(c.tokens.begin() + 3, c.tokens.end());
     const auto scalar = batched_logits(model, kernels::Isa::kScalar, {first, second}, 1);
-    INFO(name);
+    INFO(c.name);
     for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-      if (!kernels::kernels_for(isa)) {
-        WARN("skipped: this CPU has no " << (isa == kernels::Isa::kAvx2 ? "avx2" : "avx512"));
-        continue;
-      }
+      if (!kernels::kernels_for(isa)) continue;
       CHECK(same_bits(scalar, batched_logits(model, isa, {first, second}, 2)));
     }
     auto alone = batched_logits(model, kernels::Isa::kScalar, {first}, 1);
@@ -188,11 +218,13 @@ TEST_CASE("every KV type gives the same bits in chunks and on threads, and stays
   }
 }
 
-TEST_CASE("a session keeps the common prefix and gives the same bits as a cold one") {
-  const Case c = load_case("llama-q4_1");
+namespace {
+
+void keeps_the_prefix(const Case& c) {
+  INFO(c.name);
   const auto engine = Engine::load(c.path, {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
   SessionOptions options;
-  options.n_ctx = 128;
+  options.n_ctx = options.rope_ctx = c.n_ctx;
   const auto warm = engine->new_session(options);
   auto changed = c.tokens;
   changed[20] = changed[20] == 5 ? 6 : 5;
@@ -210,6 +242,12 @@ TEST_CASE("a session keeps the common prefix and gives the same bits as a cold o
   CHECK(stopped->sync(c.tokens, &cancelled) == StepStatus::kCancelled);
   REQUIRE(stopped->sync(c.tokens) == StepStatus::kDone);
   CHECK(std::memcmp(stopped->logits().data(), cold->logits().data(), cold->logits().size_bytes()) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a session keeps the common prefix and gives the same bits as a cold one") {
+  for (const Case& c : one_of_each()) keeps_the_prefix(c);
 }
 
 TEST_CASE("SmolLM2 gives the same bits in chunks, on threads and on every instruction set") {

@@ -33,6 +33,8 @@ TEST_CASE("vector kernels give the same bits on every instruction set, at every 
       {"rope_half", [](const auto& k, auto& x, const auto& y) { k.rope_half(x.data(), y.data(), x.size() / 2); }},
       {"silu_mul", [](const auto& k, auto& x, const auto& y) { k.silu_mul(x.data(), y.data(), x.data(), x.size()); }},
       {"gelu_mul", [](const auto& k, auto& x, const auto& y) { k.gelu_mul(x.data(), y.data(), x.data(), x.size()); }},
+      {"relu_squared_mul", [](const auto& k, auto& x, const auto& y) { k.relu_squared_mul(x.data(), y.data(), x.data(), x.size()); }},
+      {"gelu alone", [](const auto& k, auto& x, const auto&) { k.gelu_mul(x.data(), nullptr, x.data(), x.size()); }},
       {"add", [](const auto& k, auto& x, const auto& y) { k.add(x.data(), y.data(), x.data(), x.size()); }},
       {"scale", [](const auto& k, auto& x, const auto&) { k.scale(x.data(), 0.37f, x.size()); }},
       {"softcap", [](const auto& k, auto& x, const auto&) { k.softcap(x.data(), 30.0f, x.size()); }},
@@ -83,17 +85,30 @@ TEST_CASE("norms, activations and soft cap against double arithmetic") {
   for (float v : x) square += double(v) * v;
   for (const kernels::Kernels* isa : test::isas()) {
     const kernels::VectorKernels& k = *isa->vector;
-    std::vector<float> norm(n), silu(n), gelu(n), cap = x;
+    std::vector<float> norm(n), silu(n), gelu(n), relu(n), cap = x;
     k.rms_norm(x.data(), w.data(), 1e-5f, norm.data(), n);
     k.silu_mul(x.data(), w.data(), silu.data(), n);
     k.gelu_mul(x.data(), w.data(), gelu.data(), n);
+    k.relu_squared_mul(x.data(), nullptr, relu.data(), n);
     k.softcap(cap.data(), 2.0f, n);
     for (size_t i = 0; i < n; ++i) {
       const double v = x[i];
       REQUIRE(norm[i] == Approx(v / std::sqrt(square / n + 1e-5) * w[i]).margin(1e-6));
       REQUIRE(silu[i] == Approx(v / (1 + std::exp(-v)) * w[i]).margin(1e-6));
       REQUIRE(gelu[i] == Approx(0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) * w[i]).margin(1e-6));
+      REQUIRE(relu[i] == (v > 0 ? float(v) * float(v) : 0.0f));
       REQUIRE(cap[i] == Approx(2 * std::tanh(v / 2)).margin(1e-6));
+    }
+  }
+}
+
+TEST_CASE("activations keep NaN, so that a damaged weight is noticed") {
+  for (const kernels::Kernels* isa : test::isas()) {
+    for (const auto activation : {isa->vector->silu_mul, isa->vector->gelu_mul, isa->vector->relu_squared_mul}) {
+      const float in = NAN;
+      float out = 0;
+      activation(&in, nullptr, &out, 1);
+      CHECK(std::isnan(out));
     }
   }
 }

@@ -71,8 +71,15 @@ void rope_half(float* x, const float* cos_sin, size_t n_pairs) {
   for (size_t i = 0; i < n_pairs; ++i) rotate_pair(x[i], x[i + n_pairs], cos_sin[2 * i], cos_sin[2 * i + 1]);
 }
 
+/// out[i] = f(gate[i]) · up[i], without the factor where up is null
+template <typename F>
+inline void activate(const float* gate, const float* up, float* out, size_t n, F f) {
+  if (up) map2(gate, up, out, n, [&](F32x16 g, F32x16 u) { return mul(f(g), u); });
+  else map1(gate, out, n, f);
+}
+
 void silu_mul(const float* gate, const float* up, float* out, size_t n) {
-  map2(gate, up, out, n, [](F32x16 g, F32x16 u) { return mul(times_sigmoid16(g, g), u); });
+  activate(gate, up, out, n, [](F32x16 g) { return times_sigmoid16(g, g); });
 }
 
 /// GELU's tanh form, x·sigmoid(2·√(2/π)·(x + 0.044715·x³)) (arXiv 1606.08415).
@@ -82,8 +89,14 @@ inline F32x16 gelu16(F32x16 x) {
 }
 
 void gelu_mul(const float* gate, const float* up, float* out, size_t n) {
-  if (up) map2(gate, up, out, n, [](F32x16 g, F32x16 u) { return mul(gelu16(g), u); });
-  else map1(gate, out, n, [](F32x16 g) { return gelu16(g); });
+  activate(gate, up, out, n, [](F32x16 g) { return gelu16(g); });
+}
+
+void relu_squared_mul(const float* gate, const float* up, float* out, size_t n) {
+  activate(gate, up, out, n, [](F32x16 g) {
+    const F32x16 positive = max(zero(), g);  // in this order NaN stays NaN
+    return mul(positive, positive);
+  });
 }
 
 void add_rows(const float* a, const float* b, float* out, size_t n) {
@@ -167,7 +180,7 @@ void hadamard(float* x, size_t n) {
 }  // namespace
 
 const VectorKernels* vector_kernels() {
-  static const VectorKernels table = {dot,     rms_norm, layer_norm, rope_interleaved, rope_half, silu_mul,   gelu_mul, add_rows,
+  static const VectorKernels table = {dot,     rms_norm, layer_norm, rope_interleaved, rope_half, silu_mul,   gelu_mul, relu_squared_mul, add_rows,
                                       scale,   softcap,  exp_sum,    max_of,           argmax,    all_finite, hadamard};
   return &table;
 }
