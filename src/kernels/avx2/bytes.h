@@ -27,6 +27,7 @@ inline Bytes set1_16(const int8_t* p) { return _mm256_broadcastsi128_si256(_mm_l
 inline Bytes bit_and(Bytes a, Bytes b) { return _mm256_and_si256(a, b); }
 inline Bytes bit_or(Bytes a, Bytes b) { return _mm256_or_si256(a, b); }
 inline Bytes bit_xor(Bytes a, Bytes b) { return _mm256_xor_si256(a, b); }
+inline Bytes add_bytes(Bytes a, Bytes b) { return _mm256_add_epi8(a, b); }
 inline Bytes sub_bytes(Bytes a, Bytes b) { return _mm256_sub_epi8(a, b); }
 /// Shifts of dwords; the caller masks what crosses bytes.
 template <int kBits> inline Bytes shift_right(Bytes a) { return _mm256_srli_epi32(a, kBits); }
@@ -36,6 +37,13 @@ inline Bytes shuffle_bytes(Bytes a, Bytes index) { return _mm256_shuffle_epi8(a,
 inline Bytes add_where_bit(Bytes a, Bytes bits, Bytes mask, Bytes value) {
   return _mm256_or_si256(a, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bits, mask), mask), value));
 }
+/// centre + a, or centre − a where bits and mask share a bit.
+inline Bytes about(Bytes centre, Bytes a, Bytes bits, Bytes mask) {
+  const __m256i minus = _mm256_cmpeq_epi8(_mm256_and_si256(bits, mask), mask);
+  return _mm256_add_epi8(centre, _mm256_sub_epi8(_mm256_xor_si256(a, minus), minus));
+}
+/// a + 1 where x ≥ least, unsigned bytes.
+inline Bytes count_at_least(Bytes a, Bytes x, Bytes least) { return _mm256_sub_epi8(a, _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x)); }
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm256_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi64(a, b); }
@@ -55,6 +63,7 @@ inline Factors half_exponent(Bytes e) {
   return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1))));
 }
 inline Factors negated(Factors a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+inline Factors scaled(Factors a, float x) { return _mm256_mul_ps(a, _mm256_set1_ps(x)); }
 inline void store_factors(float* p, Factors a) { _mm256_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * kByte), 24); }

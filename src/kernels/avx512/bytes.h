@@ -33,6 +33,7 @@ inline Bytes set1_16(const int8_t* p) { return _mm512_broadcast_i32x4(_mm_loadu_
 inline Bytes bit_and(Bytes a, Bytes b) { return _mm512_and_si512(a, b); }
 inline Bytes bit_or(Bytes a, Bytes b) { return _mm512_or_si512(a, b); }
 inline Bytes bit_xor(Bytes a, Bytes b) { return _mm512_xor_si512(a, b); }
+inline Bytes add_bytes(Bytes a, Bytes b) { return _mm512_add_epi8(a, b); }
 inline Bytes sub_bytes(Bytes a, Bytes b) { return _mm512_sub_epi8(a, b); }
 /// Shifts of dwords; the caller masks what crosses bytes.
 template <int kBits> inline Bytes shift_right(Bytes a) { return _mm512_srli_epi32(a, kBits); }
@@ -40,6 +41,12 @@ template <int kBits> inline Bytes shift_left(Bytes a) { return _mm512_slli_epi32
 inline Bytes shuffle_bytes(Bytes a, Bytes index) { return _mm512_shuffle_epi8(a, index); }
 /// a + value, byte by byte where bits and mask share a bit; every byte of mask is one bit, and a and value share none.
 inline Bytes add_where_bit(Bytes a, Bytes bits, Bytes mask, Bytes value) { return _mm512_mask_add_epi8(a, _mm512_test_epi8_mask(bits, mask), a, value); }
+/// centre + a, or centre − a where bits and mask share a bit.
+inline Bytes about(Bytes centre, Bytes a, Bytes bits, Bytes mask) {
+  return _mm512_mask_sub_epi8(_mm512_add_epi8(centre, a), _mm512_test_epi8_mask(bits, mask), centre, a);
+}
+/// a + 1 where x ≥ least, unsigned bytes.
+inline Bytes count_at_least(Bytes a, Bytes x, Bytes least) { return _mm512_mask_add_epi8(a, _mm512_cmpge_epu8_mask(x, least), a, _mm512_set1_epi8(1)); }
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm512_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi64(a, b); }
@@ -55,6 +62,7 @@ inline Factors half_exponent(Bytes e) {
   return _mm512_castsi512_ps(_mm512_mask_mov_epi32(subnormal, _mm512_cmpgt_epi32_mask(e, _mm512_set1_epi32(1)), normal));
 }
 inline Factors negated(Factors a) { return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN))); }
+inline Factors scaled(Factors a, float x) { return _mm512_mul_ps(a, _mm512_set1_ps(x)); }
 inline void store_factors(float* p, Factors a) { _mm512_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - 8 * kByte), 24); }

@@ -21,10 +21,8 @@ class DirectPart {
     if (quad == 4 * half) dot_[group][half] = minus_offset(group, half);  // the first of the half
     dot_[group][half] = _mm512_dpbusd_epi32(dot_[group][half], codes, broadcast_dword(x_.codes + group * kActGroup + 4 * quad));
   }
-  [[gnu::always_inline]] void set_d(size_t, Bytes dwords) { d_ = f16_low(dwords); }
-  [[gnu::always_inline]] void set_d_exponent(size_t, Bytes dwords) { d_ = half_exponent(dwords); }
-  [[gnu::always_inline]] void set_m(size_t, Bytes dwords) { m_ = f16_low(dwords); }
-  [[gnu::always_inline]] void set_minus_dmin(Bytes dwords) { m_ = negated(f16_low(dwords)); }
+  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = d; }
+  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = m; }
   [[gnu::always_inline]] void set_s(size_t, size_t half, Bytes dwords) { s_[half] = _mm512_cvtepi32_ps(dwords); }
   [[gnu::always_inline]] void set_mins(size_t, Bytes dwords) { mins_ = dwords; }
   [[gnu::always_inline]] void group_done(size_t group) {

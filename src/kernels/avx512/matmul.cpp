@@ -8,7 +8,7 @@
 #include "kernels/generic/panel.inl"
 #include "kernels/generic/unpack_simple.inl"
 #include "kernels/generic/unpack_k.inl"
-#include "kernels/generic/unpack_groups.inl"
+#include "kernels/generic/unpack_grid.inl"
 #include "kernels/avx512/tile.h"
 #include "kernels/avx512/direct.h"
 #include "kernels/generic/quant_matmul.inl"

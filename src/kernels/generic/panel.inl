@@ -95,6 +95,12 @@ inline Bytes zero_extend_byte(Bytes dwords) { return shuffle_bytes(dwords, withi
 template <int kByte0, int kByte1>
 inline Bytes two_bytes(Bytes dwords) { return shuffle_bytes(dwords, within_dwords<kByte0, -1, kByte1, -1>()); }
 
+/// A dword of 32 bits per row, one an element: byte j of quad kQuad sees its bit where quad_bits and quad_mask meet.
+template <int kQuad>
+inline Bytes quad_bits(Bytes bits) { return shuffle_bytes(bits, within_dwords<kQuad / 2, kQuad / 2, kQuad / 2, kQuad / 2>()); }
+template <int kQuad>
+inline Bytes quad_mask() { return set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u); }
+
 /// Where the rows of one vector lie in the panel: what an unpacker writes to. Another such output multiplies at once (avx512/direct.h).
 struct Part {
   Panel* panel;
@@ -102,13 +108,9 @@ struct Part {
 
   /// Codes 4·quad … 4·quad + 3 of a group.
   void set_codes(size_t group, size_t quad, Bytes codes) const { store_bytes(panel->codes[group][quad][first_row], codes); }
-  /// D and M: f16 in the low halves of dwords; group 0 for formats with block factors.
-  void set_d(size_t group, Bytes dwords) const { store_factors(panel->D[group] + first_row, f16_low(dwords)); }
-  void set_m(size_t group, Bytes dwords) const { store_factors(panel->M[group] + first_row, f16_low(dwords)); }
-  /// M = −dmin.
-  void set_minus_dmin(Bytes dwords) const { store_factors(panel->M[0] + first_row, negated(f16_low(dwords))); }
-  /// D = 2^(e − 128), e in dwords.
-  void set_d_exponent(size_t group, Bytes dwords) const { store_factors(panel->D[group] + first_row, half_exponent(dwords)); }
+  /// D and M of a group; group 0 for formats with block factors.
+  void set_d(size_t group, Factors d) const { store_factors(panel->D[group] + first_row, d); }
+  void set_m(size_t group, Factors m) const { store_factors(panel->M[group] + first_row, m); }
   /// Sub-scale of a half (0 if both are equal), int32.
   void set_s(size_t group, size_t half, Bytes dwords) const { store_scale(panel->s[group][half] + first_row, dwords); }
   /// The minimums of the halves, two int16.

@@ -77,10 +77,6 @@ void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, si
 }
 
 #ifdef QUERN_DIRECT
-/// Whether a format's unpacker writes to any output; the others know the panel only.
-template <TensorType kType>
-concept UnpacksToAny = requires(Rows rows, DirectPart<kType>& out) { Unpack<kType>::unpack(rows, out, size_t(0)); };
-
 /// 16 rows times one token, without a panel.
 template <TensorType kType>
 void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
@@ -104,9 +100,7 @@ template <TensorType kType>
 void quant_matmul_of(const QuantMatmul& args) {
   auto strip = multiply_strip<kType>;
 #ifdef QUERN_DIRECT
-  if constexpr (UnpacksToAny<kType>) {
-    if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>;
-  }
+  if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>;
 #endif
   const std::byte* end = args.weights + args.n_rows * args.row_bytes;
   const size_t strip_bytes = kPanelRows * args.row_bytes;

@@ -19,8 +19,8 @@ struct KScales {
 template <typename Output>
 [[gnu::always_inline]] inline KScales unpack_k_head(Rows rows, Output& out) {
   const Four q = load_quads(rows, 0);
-  out.set_d(0, q.v[0]);
-  out.set_minus_dmin(shift_right<16>(q.v[0]));
+  out.set_d(0, f16_low(q.v[0]));
+  out.set_m(0, negated(f16_low(shift_right<16>(q.v[0]))));
   const Bytes six = set1_byte(63), four = set1_byte(15), top = set1_byte(0x30);
   return {{bit_and(q.v[1], six), bit_or(bit_and(q.v[3], four), bit_and(shift_right<2>(q.v[1]), top))},
           {bit_and(q.v[2], six), bit_or(bit_and(shift_right<4>(q.v[3]), four), bit_and(shift_right<2>(q.v[2]), top))}};
@@ -90,7 +90,7 @@ struct Unpack<TensorType::Q6_K> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     const Four scales = load_quads(rows, offsetof(BlockQ6_K, scales));
-    out.set_d(0, shift_right<16>(load_quads(rows, offsetof(BlockQ6_K, d) - 14).v[3]));  // d ends the block: read it as the last high half
+    out.set_d(0, f16_low(shift_right<16>(load_quads(rows, offsetof(BlockQ6_K, d) - 14).v[3])));  // d ends the block: read it as the last high half
     const Bytes two = set1_byte(0x30);
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       unroll<2>([&](auto half) __attribute__((always_inline)) {  // 16 bytes of qh serve 4 groups of one half of 128 elements
@@ -133,8 +133,8 @@ struct Unpack<TensorType::Q2_K> {
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     const Four q = load_quads(rows, offsetof(BlockQ2_K, scales));
     const Bytes factors = load_quads(rows, offsetof(BlockQ2_K, d) - 12).v[3];
-    out.set_d(0, factors);
-    out.set_minus_dmin(shift_right<16>(factors));
+    out.set_d(0, f16_low(factors));
+    out.set_m(0, negated(f16_low(shift_right<16>(factors))));
     unpack_pairs(
         rows, offsetof(BlockQ2_K, qs), out, [](auto, auto, Bytes codes) __attribute__((always_inline)) { return codes; },
         [&](auto g) __attribute__((always_inline)) {
@@ -155,7 +155,7 @@ struct Unpack<TensorType::Q3_K> {
     // 12 bytes of scales and d end the block: 16 bytes from 2 before them hold all, shifted by half a dword.
     const Four t = load_quads(rows, offsetof(BlockQ3_K, scales) - 2);
     const Bytes a = over_border(t.v[0], t.v[1]), b = over_border(t.v[1], t.v[2]), high = over_border(t.v[2], t.v[3]);
-    out.set_d(0, shift_right<16>(t.v[3]));
+    out.set_d(0, f16_low(shift_right<16>(t.v[3])));
     const Bytes top = set1_byte(0x30), less = set1_byte(32);
     Four scales;
     scales.v[0] = sub_bytes(bit_or(low_nibbles(a), bit_and(shift_left<4>(high), top)), less);
@@ -175,7 +175,7 @@ struct Unpack<TensorType::IQ4_XS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     const Four head = load_quads(rows, 0);  // d and the high bits of 8 scales, then their low nibbles
-    out.set_d(0, head.v[0]);
+    out.set_d(0, f16_low(head.v[0]));
     const Bytes levels = kWideSigned ? set1_16(kIq4Levels) : bit_xor(set1_16(kIq4Levels), set1_byte(0x80));
     const Bytes less = set1_byte(32), high = set1_byte(0x30);
     unroll<8>([&](auto g) __attribute__((always_inline)) {
@@ -198,7 +198,7 @@ template <>
 struct Unpack<TensorType::TQ2_0> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
-    out.set_d(0, shift_right<16>(load_quads(rows, offsetof(BlockTQ2_0, d) - 14).v[3]));
+    out.set_d(0, f16_low(shift_right<16>(load_quads(rows, offsetof(BlockTQ2_0, d) - 14).v[3])));
     unpack_pairs(
         rows, offsetof(BlockTQ2_0, qs), out, [](auto, auto, Bytes codes) __attribute__((always_inline)) { return codes; },
         [&](auto group) __attribute__((always_inline)) { out.group_done(group); });

@@ -19,7 +19,7 @@ struct Unpack<TensorType::Q4_0> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
     unpack_nibbles(rows, offsetof(BlockQ4_0, qs), out, group, [](auto, Bytes q) __attribute__((always_inline)) { return q; });
-    out.set_d(group, load_head(rows, offsetof(BlockQ4_0, d)));
+    out.set_d(group, f16_low(load_head(rows, offsetof(BlockQ4_0, d))));
     out.group_done(group);
   }
 };
@@ -30,18 +30,15 @@ struct Unpack<TensorType::Q4_1> {
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
     unpack_nibbles(rows, offsetof(BlockQ4_1, qs), out, group, [](auto, Bytes q) __attribute__((always_inline)) { return q; });
     const Bytes factors = load_head(rows, offsetof(BlockQ4_1, d));
-    out.set_d(group, factors);
-    out.set_m(group, shift_right<16>(factors));
+    out.set_d(group, f16_low(factors));
+    out.set_m(group, f16_low(shift_right<16>(factors)));
     out.group_done(group);
   }
 };
 
 /// codes + 16 where bit 4·quad + byte of the row's dword is set.
 template <int kQuad>
-inline Bytes add_fifth_bits(Bytes codes, Bytes qh) {
-  const Bytes bits = shuffle_bytes(qh, within_dwords<kQuad / 2, kQuad / 2, kQuad / 2, kQuad / 2>());
-  return add_where_bit(codes, bits, set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u), set1_byte(16));
-}
+inline Bytes add_fifth_bits(Bytes codes, Bytes qh) { return add_where_bit(codes, quad_bits<kQuad>(qh), quad_mask<kQuad>(), set1_byte(16)); }
 
 template <>
 struct Unpack<TensorType::Q5_0> {
@@ -50,7 +47,7 @@ struct Unpack<TensorType::Q5_0> {
     const Four head = load_quads(rows, offsetof(BlockQ5_0, d));  // d and the bits, over the border of two dwords
     const Bytes qh = over_border(head.v[0], head.v[1]);
     unpack_nibbles(rows, offsetof(BlockQ5_0, qs), out, group, [&](auto quad, Bytes q) __attribute__((always_inline)) { return add_fifth_bits<quad>(q, qh); });
-    out.set_d(group, head.v[0]);
+    out.set_d(group, f16_low(head.v[0]));
     out.group_done(group);
   }
 };
@@ -61,8 +58,8 @@ struct Unpack<TensorType::Q5_1> {
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
     const Four head = load_quads(rows, offsetof(BlockQ5_1, d));  // d and m, then the bits
     unpack_nibbles(rows, offsetof(BlockQ5_1, qs), out, group, [&](auto quad, Bytes q) __attribute__((always_inline)) { return add_fifth_bits<quad>(q, head.v[1]); });
-    out.set_d(group, head.v[0]);
-    out.set_m(group, shift_right<16>(head.v[0]));
+    out.set_d(group, f16_low(head.v[0]));
+    out.set_m(group, f16_low(shift_right<16>(head.v[0])));
     out.group_done(group);
   }
 };
@@ -75,7 +72,7 @@ struct Unpack<TensorType::Q8_0> {
       const Four q = load_quads(rows, offsetof(BlockQ8_0, qs) + 16 * half);
       unroll<4>([&](auto i) __attribute__((always_inline)) { out.set_codes(group, 4 * half + i, kWideSigned ? q.v[i] : bit_xor(q.v[i], set1_byte(0x80))); });
     });
-    out.set_d(group, load_head(rows, offsetof(BlockQ8_0, d)));
+    out.set_d(group, f16_low(load_head(rows, offsetof(BlockQ8_0, d))));
     out.group_done(group);
   }
 };
@@ -86,7 +83,7 @@ struct Unpack<TensorType::IQ4_NL> {
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t group) {
     const Bytes levels = kWideSigned ? set1_16(kIq4Levels) : bit_xor(set1_16(kIq4Levels), set1_byte(0x80));
     unpack_nibbles(rows, offsetof(BlockIQ4_NL, qs), out, group, [&](auto, Bytes q) __attribute__((always_inline)) { return shuffle_bytes(levels, q); });
-    out.set_d(group, load_head(rows, offsetof(BlockIQ4_NL, d)));
+    out.set_d(group, f16_low(load_head(rows, offsetof(BlockIQ4_NL, d))));
     out.group_done(group);
   }
 };
@@ -102,7 +99,7 @@ struct Unpack<TensorType::MXFP4> {
     }();
     const Bytes codes = set1_16(kCodes.data());
     unpack_nibbles(rows, offsetof(BlockMXFP4, qs), out, group, [&](auto, Bytes q) __attribute__((always_inline)) { return shuffle_bytes(codes, q); });
-    out.set_d_exponent(group, zero_extend_byte<0>(load_head(rows, offsetof(BlockMXFP4, e))));
+    out.set_d(group, half_exponent(zero_extend_byte<0>(load_head(rows, offsetof(BlockMXFP4, e)))));
     out.group_done(group);
   }
 };
