@@ -5,16 +5,25 @@ namespace quern {
 namespace {
 
 constexpr ArchSpec kArchs[] = {
+    {.name = "cohere2", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .window_pattern = 4, .rope_in_windows_only = true},
+    {.name = "command-r", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer},
+    {.name = "exaone"},
+    {.name = "falcon", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "gemma", .activation = Activation::kGelu, .scale_embedding = true},
     {.name = "gemma2", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 2, .default_window = 4096, .attention_softcap = 50.0f, .logit_softcap = 30.0f, .width_scaled_layers = 46},
     {.name = "gemma3", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 6, .local_rope_base = 10000.0f, .width_scaled_layers = 62},
+    {.name = "glm4", .rope = RopePairing::kInterleaved},
     {.name = "gpt2", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "gptneox", .activation = Activation::kGelu, .norm = NormKind::kLayer},
+    {.name = "granite", .rope = RopePairing::kInterleaved, .divide_logits = true},
+    {.name = "internlm2", .rope = RopePairing::kInterleaved},
     {.name = "llama", .rope = RopePairing::kInterleaved},
     {.name = "olmo2"},
     {.name = "phi3"},
     {.name = "qwen2"},
     {.name = "qwen3"},
+    {.name = "smollm3", .rope = RopePairing::kInterleaved, .no_rope_pattern = 4},
+    {.name = "stablelm", .norm = NormKind::kLayer},
     {.name = "starcoder2", .activation = Activation::kGelu, .norm = NormKind::kLayer},
 };
 

@@ -26,7 +26,7 @@ struct ArchSpec {
                                       ///< (if the file has one) is not used
   uint32_t default_window = 0;        ///< where the file gives none
   uint32_t no_rope_pattern = 0;       ///< layer i has no rotation when i % n == n−1; 0: all layers rotate
-  bool rope_in_windows_only = false;  ///< layers that see everything have no rotation
+  bool rope_in_windows_only = false;  ///< in a model with windows, layers that see everything have no rotation
   float local_rope_base = 0.0f;       ///< rope base of windowed layers when the file has none; 0: as the others
   float attention_softcap = 0.0f;     ///< where the file gives none; 0: none
   float logit_softcap = 0.0f;

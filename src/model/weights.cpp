@@ -89,6 +89,9 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   const bool own_norms = load.has(blk + "attn_norm_2.weight");
   layer.attn_norm = load.norm(blk + (own_norms ? "attn_norm_2" : "attn_norm"), params.n_embd, false);
   layer.ffn_norm = load.norm(blk + (own_norms ? "attn_norm" : "ffn_norm"), params.n_embd, false);
+  // The norm before the feed-forward part goes by the name of one after attention in some files, which have no other there.
+  const bool ffn_norm_elsewhere = layer.attn_norm && !layer.ffn_norm && load.has(blk + "post_attention_norm.weight");
+  if (ffn_norm_elsewhere) layer.ffn_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
   layer.parallel = params.parallel_residual || own_norms || (layer.attn_norm && !layer.ffn_norm);
   if (load.has(blk + "attn_qkv.weight")) {
     const Weight fused = load.matrix(blk + "attn_qkv", n_q + n_k + n_v, params.n_embd);
@@ -108,7 +111,7 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   };
   layer.q_norm = head_norm("attn_q_norm", p.n_heads);
   layer.k_norm = head_norm("attn_k_norm", p.n_kv_heads);
-  layer.attn_post_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
+  if (!ffn_norm_elsewhere) layer.attn_post_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
 }
 
 void load_ffn(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {

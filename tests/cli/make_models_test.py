@@ -71,6 +71,19 @@ class MakeModels(unittest.TestCase):
             self.assertEqual(len(self.decode(self.root / ("tiny-head%d.gguf" % dim), "blk.1.attn_k.weight")), 64 * 2 * dim)
         self.assertEqual(make("make_tiny_models.py", self.root, "--head-dims", "81").returncode, 2)
 
+    def test_architecture_models_are_those_the_reference_logits_were_computed_on(self):
+        self.assertEqual(make("make_tiny_models.py", self.root, "--archs").returncode, 0)
+        described = sorted((Path(os.environ["QUERN_SOURCE"]) / "tests/golden/archs").glob("*.json"), key=lambda path: path.stem)
+        self.assertEqual([path.stem for path in described], sorted(path.stem for path in self.root.iterdir()))
+        for path in described:
+            wanted = json.loads(path.read_text())["model_sha256"]
+            self.assertEqual(hashlib.sha256((self.root / (path.stem + ".gguf")).read_bytes()).hexdigest(), wanted, path.stem)
+
+    def test_an_unknown_architecture_model_is_refused(self):
+        result = make("make_tiny_models.py", self.root, "--archs", "lama")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("not known: lama; known are", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Write tiny random-weight F32 `llama` models, one a head size: for tests of caches and attention on sizes that real models rarely have.
+"""Write tiny random-weight F32 models: `llama` ones, one a head size, for tests of caches and attention on sizes that real models rarely
+have; or (--archs) those of tiny_archs.py, for tests of every architecture.
 
     tools/dev/make_tiny_models.py FOLDER [--head-dims 64 72 80 96 100 128 256]
+    tools/dev/make_tiny_models.py FOLDER --archs [NAME...]
 
 FOLDER/tiny-headN.gguf: 2 layers, 64 wide, 4 query and 2 KV heads of N, 320 tokens, context 2048. The same seed gives the same file.
 """
@@ -11,6 +13,7 @@ import struct
 import sys
 from pathlib import Path
 
+import tiny_archs
 from gguf_writer import GgufWriter, add_llama_metadata, add_llama_tensors, add_vocabulary
 
 SHAPE = {"n_layers": 2, "n_embd": 64, "n_ff": 96, "n_heads": 4, "n_kv_heads": 2, "n_vocab": 320}
@@ -34,11 +37,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 72, 80, 96, 100, 128, 256])
+    parser.add_argument("--archs", nargs="*", metavar="NAME", help="models of tiny_archs.py, all of them without a name")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     if any(dim < 2 or dim % 2 for dim in args.head_dims):
         parser.error("a head size is even: rotary positions turn pairs")
     args.folder.mkdir(parents=True, exist_ok=True)
+    if args.archs is not None:
+        unknown = set(args.archs) - set(tiny_archs.MODELS)
+        if unknown:
+            parser.error("not known: %s; known are %s" % (", ".join(sorted(unknown)), ", ".join(tiny_archs.MODELS)))
+        for name in args.archs or tiny_archs.MODELS:
+            tiny_archs.TinyModel(name).write(args.folder / (name + ".gguf"))
+        return 0
     for dim in args.head_dims:
         path = args.folder / ("tiny-head%d.gguf" % dim)
         write_model(path, dim, args.seed)

@@ -1,0 +1,150 @@
+"""Tiny random-weight F32 models, one or more an architecture, each described by what differs from a plain Llama-like one. The same
+table gives the same bytes everywhere: weights are small whole numbers times a power of two, drawn without a libm function."""
+import random
+import struct
+
+from gguf_writer import GgufWriter, add_vocabulary
+
+N_VOCAB = 320
+GATED, FUSED, PLAIN = "gated", "fused", "plain"      # feed-forward part: gate beside up, gate before up in one tensor, up alone
+RMS, LAYER, LAYER_BIAS = "rms", "layer", "layer with bias"
+
+# What a model is unless its row says otherwise.
+DEFAULTS = {
+    "n_layers": 3, "n_embd": 64, "n_ff": 96, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_ctx": 256,
+    "norm": RMS, "norms": ("attn_norm", "ffn_norm"), "output_norm": True, "output": True, "output_bias": False,
+    "fused_qkv": False, "qkv_bias": False, "o_bias": False, "ffn": GATED, "ffn_bias": False, "ff_key": None,
+    "qk_norm": None,                 # None, "head" (one weight for every head), "each" (a row for each head), "all" (over all heads)
+    "rope_dims": None,               # as many as the head has
+    "rope_base": 10000.0,
+    "keys": {},                      # further keys behind the architecture's prefix: name -> (kind, value)
+    "extra": {},                     # further tensors: name -> dims
+    "head_dim_keys": False,          # the head size is written out
+}
+
+# name -> (architecture, what differs, what is special about it)
+MODELS = {
+    "cohere2": ("cohere2", {"n_layers": 4, "norm": LAYER, "norms": ("attn_norm",), "output": False,
+                            "keys": {"attention.sliding_window": ("u32", 8), "logit_scale": ("f32", 0.25)}},
+                "parallel residual; window 8 on three of four layers, the fourth without rotation; logit scale"),
+    "command-r": ("command-r", {"norm": LAYER, "norms": ("attn_norm",), "output": False, "keys": {"logit_scale": ("f32", 0.0625)}},
+                  "parallel residual, layer norm without bias, logit scale"),
+    "exaone": ("exaone", {"extra": {"rope_freqs": [8]}}, "half-split pairs and llama3-style factors"),
+    "falcon-7b": ("falcon", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "n_kv_heads": 1, "fused_qkv": True, "ffn": PLAIN},
+                  "parallel residual with one norm, multi-query attention"),
+    "falcon-40b": ("falcon", {"norm": LAYER_BIAS, "norms": ("attn_norm", "attn_norm_2"), "fused_qkv": True, "ffn": PLAIN, "output": False},
+                   "parallel residual with two norms"),
+    "glm4": ("glm4", {"norms": ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), "qkv_bias": True, "ffn": FUSED, "rope_dims": 8},
+             "post norms, fused gate and up, half of each head rotated"),
+    "granite": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.22),
+                                                     "embedding_scale": ("f32", 6.0), "attention.scale": ("f32", 0.4)}},
+                "scales of embedding, residual stream, attention and logits (a divisor)"),
+    "internlm2": ("internlm2", {}, "as llama"),
+    "smollm3": ("smollm3", {"n_layers": 4, "output": False}, "the fourth layer does not rotate"),
+    "stablelm": ("stablelm", {"norm": LAYER_BIAS, "rope_dims": 4, "qkv_bias": True}, "layer norm, a quarter of each head rotated"),
+    "stablelm-12b": ("stablelm", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "rope_dims": 4, "qk_norm": "each"},
+                     "parallel residual, a layer norm for each query and key head"),
+}
+
+
+def _table(spread):
+    """15 values, the middle ones more often: sums of two numbers of 0 to 7, times a step that gives about the spread."""
+    step = spread / 3.24
+    exponent = 0
+    while step * 2 ** exponent < 16:
+        exponent += 1
+    step = round(step * 2 ** exponent) / 2 ** exponent
+    return [(a + b - 7) * step for a in range(8) for b in range(8)]
+
+
+class TinyModel:
+    """One row of MODELS as a file."""
+
+    def __init__(self, name):
+        self.arch, changes, self.note = MODELS[name]
+        self.p = {**DEFAULTS, **changes}
+        unknown = set(self.p) - set(DEFAULTS)
+        if unknown:
+            raise ValueError("%s: %s not known" % (name, ", ".join(sorted(unknown))))
+        self.rng = random.Random("tiny " + name)
+        self.gguf = GgufWriter()
+        self._metadata()
+        self._tensors()
+
+    def write(self, path):
+        self.gguf.write(path)
+
+    def _numbers(self, around, spread):
+        table = [around + value for value in _table(spread)]
+
+        def make(n):
+            return struct.pack("<%df" % n, *self.rng.choices(table, k=n))
+        return make
+
+    def _metadata(self):
+        p, gguf = self.p, self.gguf
+        gguf.add("general.architecture", "str", self.arch)
+        gguf.add("general.name", "str", "tiny random model")
+        sizes = {"context_length": p["n_ctx"], "embedding_length": p["n_embd"], "block_count": p["n_layers"],
+                 "feed_forward_length": p["ff_key"] or p["n_ff"], "attention.head_count": p["n_heads"],
+                 "attention.head_count_kv": p["n_kv_heads"], "rope.dimension_count": p["rope_dims"] or p["head_dim"], "vocab_size": N_VOCAB}
+        if p["head_dim_keys"]:
+            sizes.update({"attention.key_length": p["head_dim"], "attention.value_length": p["head_dim"]})
+        for key, value in sizes.items():
+            gguf.add("%s.%s" % (self.arch, key), "u32", value)
+        epsilon = "attention.layer_norm_rms_epsilon" if p["norm"] == RMS else "attention.layer_norm_epsilon"
+        gguf.add("%s.%s" % (self.arch, epsilon), "f32", 1e-5)
+        gguf.add("%s.rope.freq_base" % self.arch, "f32", p["rope_base"])
+        for key, (kind, value) in p["keys"].items():
+            gguf.add("%s.%s" % (self.arch, key), kind, value)
+        add_vocabulary(gguf, N_VOCAB)
+
+    def _matrix(self, name, n_in, n_out, bias=False):
+        # Wide enough that attention is uneven and positions matter.
+        self.gguf.add_tensor(name + ".weight", [n_in, n_out], "F32", self._numbers(0, 0.15))
+        if bias:
+            self._row(name + ".bias", n_out, 0, 0.1)
+
+    def _row(self, name, n, around, spread):
+        self.gguf.add_tensor(name, [n], "F32", self._numbers(around, spread))
+
+    def _norm(self, name, dims, may_have_bias=True):
+        # Different from 1, so that leaving one out is noticed.
+        self.gguf.add_tensor(name + ".weight", dims, "F32", self._numbers(1, 0.2))
+        if may_have_bias and self.p["norm"] == LAYER_BIAS:
+            self._row(name + ".bias", dims[0], 0, 0.1)
+
+    def _tensors(self):
+        p = self.p
+        for name, dims in p["extra"].items():
+            self.gguf.add_tensor(name + ".weight", dims, "F32", self._numbers(1, 0.25))
+        if p["output_norm"]:
+            self._norm("output_norm", [p["n_embd"]])
+        self._matrix("token_embd", p["n_embd"], N_VOCAB)
+        if p["output"]:
+            self._matrix("output", p["n_embd"], N_VOCAB, p["output_bias"])
+        for layer in range(p["n_layers"]):
+            self._layer("blk.%d." % layer)
+
+    def _layer(self, block):
+        p = self.p
+        for norm in p["norms"]:
+            self._norm(block + norm, [p["n_embd"]])
+        self._attention(block, p["n_heads"] * p["head_dim"], p["n_kv_heads"] * p["head_dim"])
+        if p["ffn"] == GATED:
+            self._matrix(block + "ffn_gate", p["n_embd"], p["n_ff"], p["ffn_bias"])
+        self._matrix(block + "ffn_up", p["n_embd"], p["n_ff"] * (2 if p["ffn"] == FUSED else 1), p["ffn_bias"])
+        self._matrix(block + "ffn_down", p["n_ff"], p["n_embd"], p["ffn_bias"])
+
+    def _attention(self, block, n_q, n_kv):
+        p = self.p
+        if p["fused_qkv"]:
+            self._matrix(block + "attn_qkv", p["n_embd"], n_q + 2 * n_kv, p["qkv_bias"])
+        else:
+            for part, n_out in (("q", n_q), ("k", n_kv), ("v", n_kv)):
+                self._matrix(block + "attn_" + part, p["n_embd"], n_out, p["qkv_bias"])
+        self._matrix(block + "attn_output", n_q, p["n_embd"], p["o_bias"])
+        if p["qk_norm"]:
+            for part, n_heads in (("q", p["n_heads"]), ("k", p["n_kv_heads"])):
+                dims = {"head": [p["head_dim"]], "each": [p["head_dim"], n_heads], "all": [p["head_dim"] * n_heads]}[p["qk_norm"]]
+                self._norm(block + "attn_%s_norm" % part, dims, may_have_bias=False)
