@@ -22,7 +22,10 @@ FACTORS = {
     "Q4_0": {0: 1 / 4.6}, "Q4_1": {0: 1 / 4.6, 2: -7.5 / 4.6}, "Q5_0": {0: 1 / 9.2}, "Q5_1": {0: 1 / 9.2, 2: -15.5 / 9.2},
     "Q8_0": {0: 1 / 74}, "Q2_K": {80: 1 / 13.9, 82: 1.5 / 13.9}, "Q3_K": {108: 1 / 42}, "Q4_K": {0: 1 / 257, 2: 7.5 / 257},
     "Q5_K": {0: 1 / 516, 2: 15.5 / 516}, "Q6_K": {208: 1 / 1367},
+    "IQ1_S": {0: 1 / 8}, "IQ2_XXS": {0: 1 / 63}, "IQ2_XS": {0: 1 / 63}, "IQ2_S": {0: 1 / 63}, "IQ3_XXS": {0: 1 / 157}, "IQ3_S": {0: 1 / 160},
+    "IQ4_NL": {0: 1 / 70}, "IQ4_XS": {0: 1 / 1290}, "TQ1_0": {52: 1.2}, "TQ2_0": {64: 1.2},
 }
+MXFP4_EXPONENT = 119  # 2^-8 times FP4 values up to 6
 
 
 def float_table(sign_and_exponent):
@@ -47,7 +50,13 @@ def random_blocks(rng, type_name, n_blocks):
         return random_floats(rng, n_blocks, TYPES[type_name][2], (0x80, 0x3C), (0x7F, 0x80))
     block_bytes = TYPES[type_name][2]
     data = bytearray(rng.randbytes(n_blocks * block_bytes))
-    for offset, factor in FACTORS[type_name].items():
+    if type_name == "MXFP4":
+        data[0::block_bytes] = bytes([MXFP4_EXPONENT]) * n_blocks
+    if type_name == "IQ1_M":  # the factor lies in the top nibbles of the last four int16
+        for nibble, high in zip(range(4), range(49, 57, 2)):
+            top = struct.unpack("<H", struct.pack("<e", SPREAD / 8))[0] >> 4 * nibble & 15
+            data[high::block_bytes] = data[high::block_bytes].translate(bytes((b & 15) | top << 4 for b in range(256)))
+    for offset, factor in FACTORS.get(type_name, {}).items():
         low, high = struct.pack("<e", factor * SPREAD)
         data[offset::block_bytes] = bytes([low]) * n_blocks
         data[offset + 1::block_bytes] = bytes([high]) * n_blocks

@@ -82,12 +82,10 @@ template <TensorType kType>
 void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Rows rows{args.weights + r * args.row_bytes, args.row_bytes};
-  const std::byte* asked = next;
+  const size_t step_bytes = next_bytes * kBlockGroups / args.x.n_groups;
   auto acc = DirectPart<kType>::start();
-  for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>) {
-    const std::byte* until = next + next_bytes * (g + kBlockGroups) / args.x.n_groups;
-    prefetch(asked, until);
-    asked = until;
+  for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>, next += step_bytes) {
+    prefetch(next, next + step_bytes);
     const ActTile x = act_tile(args.x, 0, g);
     DirectPart<kType> out(x, acc);
     Unpack<kType>::unpack(rows, out, 0);
