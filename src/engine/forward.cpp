@@ -124,15 +124,14 @@ class Runner {
     w_.for_chunks(s_.n_tokens, [&](size_t t) {
       float* q = s_.ws.q.data() + t * n_q;
       float* k = s_.ws.k.data() + t * n_k;
-      normalise_heads(weights.q_norm, q, lp.n_heads, lp.k_dim);
-      normalise_heads(weights.k_norm, k, lp.n_kv_heads, lp.k_dim);
+      if (p_.qkv_clamp > 0.0f) clamp_qkv(lp, t);
       if (s_.has_sinks) {
         float* q_sink = s_.ws.q_sink.data() + t * n_q;
         std::copy(q, q + n_q, q_sink);
-        turn_heads(q_sink, lp.n_heads, lp, s_.ws.cos_sin_sink, t);
+        place_heads(weights.q_norm, q_sink, lp.n_heads, lp, s_.ws.cos_sin_sink, t);
       }
-      turn_heads(q, lp.n_heads, lp, s_.ws.cos_sin, t);
-      turn_heads(k, lp.n_kv_heads, lp, s_.ws.cos_sin, t);
+      place_heads(weights.q_norm, q, lp.n_heads, lp, s_.ws.cos_sin, t);
+      place_heads(weights.k_norm, k, lp.n_kv_heads, lp, s_.ws.cos_sin, t);
     });
   }
 
@@ -246,7 +245,7 @@ class Runner {
 
   /// norm.span values with the norm's weights from `first` on.
   void normalise_span(const Norm& norm, size_t first, const float* from, float* to) {
-    const float* weight = norm.weight.data() + first;
+    const float* weight = norm.weight.empty() ? nullptr : norm.weight.data() + first;
     if (p_.arch->norm == NormKind::kRms) k_.rms_norm(from, weight, p_.norm_eps, to, norm.span);
     else k_.layer_norm(from, weight, norm.bias.empty() ? nullptr : norm.bias.data() + first, p_.norm_eps, to, norm.span);
   }
@@ -255,6 +254,20 @@ class Runner {
   void normalise_heads(const Norm& norm, float* heads, size_t n_heads, size_t dim) {
     if (!norm) return;
     for (size_t i = 0; i < n_heads * dim; i += norm.span) normalise_span(norm, i % norm.weight.size(), heads + i, heads + i);
+  }
+
+  void clamp_qkv(const LayerParams& lp, size_t t) {
+    const size_t n_q = size_t(lp.n_heads) * lp.k_dim, n_k = size_t(lp.n_kv_heads) * lp.k_dim, n_v = size_t(lp.n_kv_heads) * lp.v_dim;
+    k_.clamp(s_.ws.q.data() + t * n_q, p_.qkv_clamp, n_q);
+    k_.clamp(s_.ws.k.data() + t * n_k, p_.qkv_clamp, n_k);
+    k_.clamp(s_.ws.v.data() + t * n_v, p_.qkv_clamp, n_v);
+  }
+
+  /// Query or key heads normalised (where the model does) and turned, in the architecture's order.
+  void place_heads(const Norm& norm, float* heads, size_t n_heads, const LayerParams& lp, AlignedBuffer<float>& table, size_t t) {
+    if (!p_.arch->qk_norm_after_rope) normalise_heads(norm, heads, n_heads, lp.k_dim);
+    turn_heads(heads, n_heads, lp, table, t);
+    if (p_.arch->qk_norm_after_rope) normalise_heads(norm, heads, n_heads, lp.k_dim);
   }
 
   void turn_heads(float* heads, size_t n_heads, const LayerParams& lp, AlignedBuffer<float>& table, size_t t) {

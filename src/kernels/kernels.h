@@ -84,6 +84,7 @@ struct VectorKernels {
   void (*relu_squared_mul)(const float* gate, const float* up, float* out, size_t n);   ///< max(gate, 0)²
   void (*add)(const float* a, const float* b, float* out, size_t n);
   void (*scale)(float* x, float factor, size_t n);
+  void (*clamp)(float* x, float limit, size_t n);                               ///< into [−limit, limit]; NaN stays
   void (*softcap)(float* x, float cap, size_t n);                               ///< cap · tanh(x / cap)
   /// out[i] = exp(x[i] − max) and the 16-lane sum of out. out may be x.
   float (*exp_sum)(const float* x, float max, float* out, size_t n);

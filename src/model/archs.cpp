@@ -5,9 +5,14 @@ namespace quern {
 namespace {
 
 constexpr ArchSpec kArchs[] = {
+    {.name = "arcee", .rope = RopePairing::kInterleaved, .activation = Activation::kReluSquared},
+    {.name = "chatglm", .rope = RopePairing::kInterleaved},
+    {.name = "codeshell", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "cohere2", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .window_pattern = 4, .rope_in_windows_only = true},
     {.name = "command-r", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer},
+    {.name = "ernie4_5", .rope = RopePairing::kInterleaved},
     {.name = "exaone"},
+    {.name = "exaone4", .window_pattern = 4, .rope_in_windows_only = true},
     {.name = "falcon", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "gemma", .activation = Activation::kGelu, .scale_embedding = true},
     {.name = "gemma2", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 2, .default_window = 4096, .attention_softcap = 50.0f, .logit_softcap = 30.0f, .width_scaled_layers = 46},
@@ -16,15 +21,26 @@ constexpr ArchSpec kArchs[] = {
     {.name = "gpt2", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "gptneox", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "granite", .rope = RopePairing::kInterleaved, .divide_logits = true},
+    {.name = "hunyuan-dense", .qk_norm_after_rope = true},
     {.name = "internlm2", .rope = RopePairing::kInterleaved},
     {.name = "llama", .rope = RopePairing::kInterleaved},
+    {.name = "minicpm", .rope = RopePairing::kInterleaved, .embedding_scale = 12.0f, .depth_scale = 1.4f, .base_width = 256, .divide_logits = true},
+    {.name = "nemotron", .activation = Activation::kReluSquared, .norm = NormKind::kLayer},
+    {.name = "olmo", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .bare_norms = true},
     {.name = "olmo2"},
+    {.name = "orion", .norm = NormKind::kLayer},
+    {.name = "phi2", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "phi3"},
+    {.name = "plamo"},
+    {.name = "qwen", .ff_counts_both = true},
     {.name = "qwen2"},
     {.name = "qwen3"},
+    {.name = "seed_oss"},
     {.name = "smollm3", .rope = RopePairing::kInterleaved, .no_rope_pattern = 4},
     {.name = "stablelm", .norm = NormKind::kLayer},
+    {.name = "starcoder", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "starcoder2", .activation = Activation::kGelu, .norm = NormKind::kLayer},
+    {.name = "xverse", .rope = RopePairing::kInterleaved},
 };
 
 }  // namespace

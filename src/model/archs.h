@@ -21,7 +21,13 @@ struct ArchSpec {
   RopePairing rope = RopePairing::kHalf;
   Activation activation = Activation::kSilu;
   NormKind norm = NormKind::kRms;
+  bool bare_norms = false;            ///< norms without weights, so that no tensor stands for them
+  bool qk_norm_after_rope = false;    ///< query and key heads are normalised after they are turned
   bool scale_embedding = false;       ///< token embeddings times sqrt(n_embd)
+  float embedding_scale = 0.0f;       ///< where the file gives none; 0: none
+  float depth_scale = 0.0f;           ///< residual scale times sqrt(n_layers) where the file gives none; 0: none
+  uint32_t base_width = 0;            ///< logits are divided by n_embd / base_width where the file gives no scale; 0: by 1
+  bool ff_counts_both = false;        ///< the key feed_forward_length counts the rows of gate and up together
   uint32_t window_pattern = 0;        ///< without a key: layer i sees everything when i % n == n−1, the others a window; 0: the window
                                       ///< (if the file has one) is not used
   uint32_t default_window = 0;        ///< where the file gives none

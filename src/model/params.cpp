@@ -166,17 +166,19 @@ void read_layers(const Keys& keys, ModelParams& p) {
     layer.n_kv_heads = uint32_t(kv_heads[i]);
     layer.k_dim = uint32_t(k_dim.value_or(p.n_embd / heads[i]));
     layer.v_dim = uint32_t(v_dim.value_or(p.n_embd / heads[i]));
-    layer.n_ff = uint32_t(n_ff[i]);
+    layer.n_ff = uint32_t(n_ff[i] / (p.arch->ff_counts_both ? 2 : 1));
     layer.window = windowed[i] ? window : 0;
   }
 }
 
+float or_one(float scale) { return scale > 0.0f ? scale : 1.0f; }
+
 void read_scales(const Keys& keys, ModelParams& p) {
   const ArchSpec& arch = *p.arch;
   // True square roots: exact on every machine.
-  p.embedding_scale = keys.maybe_positive("embedding_scale").value_or(arch.scale_embedding ? __builtin_sqrtf(float(p.n_embd)) : 1.0f);
-  p.residual_scale = keys.maybe_positive("residual_scale").value_or(1.0f);
-  p.logit_scale = keys.maybe_positive("logit_scale").value_or(1.0f);
+  p.embedding_scale = keys.maybe_positive("embedding_scale").value_or(arch.scale_embedding ? __builtin_sqrtf(float(p.n_embd)) : or_one(arch.embedding_scale));
+  p.residual_scale = keys.maybe_positive("residual_scale").value_or(or_one(arch.depth_scale / __builtin_sqrtf(float(p.n_layers))));
+  p.logit_scale = keys.maybe_positive("logit_scale").value_or(arch.base_width ? float(p.n_embd) / float(arch.base_width) : 1.0f);
   if (arch.divide_logits) p.logit_scale = 1.0f / p.logit_scale;
   const uint32_t head_width = p.n_layers == arch.width_scaled_layers ? p.n_embd / p.layers[0].n_heads : p.layers[0].k_dim;
   p.attention_scale = keys.maybe_positive("attention.scale").value_or(1.0f / __builtin_sqrtf(float(head_width)));
@@ -203,6 +205,7 @@ ModelParams read_params(const gguf::Header& header) {
   read_layers(keys, p);
   read_ropes(keys, p);
   read_scales(keys, p);
+  p.qkv_clamp = keys.maybe_float("attention.clamp_kqv").value_or(0.0f);
   p.parallel_residual = keys.flag("use_parallel_residual", false);
   return p;
 }

@@ -42,6 +42,7 @@ struct ModelParams {
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;        ///< times what attention and feed-forward part add to the residual stream
   float logit_scale = 1.0f;
+  float qkv_clamp = 0.0f;             ///< q, k and v are held within ± this; 0: are not
   bool parallel_residual = false;     ///< attention and feed-forward part both read the layer's input
   float attention_scale = 1.0f;       ///< times q·k
   float attention_softcap = 0.0f;     ///< 0: none

@@ -49,8 +49,9 @@ class Loader {
   }
   Norm norm(const std::string& stem, size_t n, bool required) const {
     Norm out;
-    out.weight = vector(stem + ".weight", n, required);
-    if (out) out.bias = vector(stem + ".bias", n, false);
+    if (!required && !has(stem + ".weight")) return out;
+    out.weight = vector(stem + ".weight", n, true);
+    out.bias = vector(stem + ".bias", n, false);
     out.span = n;
     return out;
   }
@@ -135,7 +136,9 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
   w.token_embd = load.matrix("token_embd", params.n_vocab, params.n_embd);
   if (load.has("position_embd.weight")) w.position_embd = load.matrix("position_embd", params.n_ctx_train, params.n_embd);
   w.token_embd_norm = load.norm("token_embd_norm", params.n_embd, false);
-  w.output_norm = load.norm("output_norm", params.n_embd, true);
+  const bool bare_norms = params.arch->bare_norms;
+  const Norm bare{{}, {}, params.n_embd};
+  w.output_norm = bare_norms ? bare : load.norm("output_norm", params.n_embd, true);
   w.output = load.has("output.weight") ? load.matrix("output", params.n_vocab, params.n_embd) : w.token_embd;
   const size_t n_pairs = params.ropes[0].n_dims / 2;
   w.rope_factors = load.vector("rope_freqs.weight", n_pairs, false);
@@ -146,6 +149,7 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
     const std::string blk = fmt::format("blk.{}.", i);
     load_attention(load, blk, params, params.layers[i], w.layers[i]);
     load_ffn(load, blk, params, params.layers[i], w.layers[i]);
+    if (bare_norms) w.layers[i].attn_norm = w.layers[i].ffn_norm = bare;
   }
   return w;
 }

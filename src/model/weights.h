@@ -20,11 +20,11 @@ struct Weight {
   explicit operator bool() const { return data != nullptr; }
 };
 
-/// A norm's weight (and bias for layer norm); empty: the model has none.
+/// A norm: its weight (and bias for layer norm), or neither where it has none of its own; span 0: no norm.
 struct Norm {
   std::vector<float> weight, bias;
   size_t span = 0;                   ///< values normalised together: all of the weight, or less where each head has a row of its own
-  explicit operator bool() const { return !weight.empty(); }
+  explicit operator bool() const { return span > 0; }
 };
 
 struct LayerWeights {

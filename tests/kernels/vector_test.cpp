@@ -1,5 +1,6 @@
 // The vector kernels: right against double arithmetic, and the same bits on every instruction set.
 #include <catch2/catch.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -37,6 +38,7 @@ TEST_CASE("vector kernels give the same bits on every instruction set, at every 
       {"gelu alone", [](const auto& k, auto& x, const auto&) { k.gelu_mul(x.data(), nullptr, x.data(), x.size()); }},
       {"add", [](const auto& k, auto& x, const auto& y) { k.add(x.data(), y.data(), x.data(), x.size()); }},
       {"scale", [](const auto& k, auto& x, const auto&) { k.scale(x.data(), 0.37f, x.size()); }},
+      {"clamp", [](const auto& k, auto& x, const auto&) { k.clamp(x.data(), 1.5f, x.size()); }},
       {"softcap", [](const auto& k, auto& x, const auto&) { k.softcap(x.data(), 30.0f, x.size()); }},
       {"exp_sum", [](const auto& k, auto& x, const auto&) { x.push_back(k.exp_sum(x.data(), k.max(x.data(), x.size()), x.data(), x.size())); }},
       {"argmax", [](const auto& k, auto& x, const auto&) { x.assign(1, float(k.argmax(x.data(), x.size()))); }},
@@ -85,18 +87,20 @@ TEST_CASE("norms, activations and soft cap against double arithmetic") {
   for (float v : x) square += double(v) * v;
   for (const kernels::Kernels* isa : test::isas()) {
     const kernels::VectorKernels& k = *isa->vector;
-    std::vector<float> norm(n), silu(n), gelu(n), relu(n), cap = x;
+    std::vector<float> norm(n), silu(n), gelu(n), relu(n), cap = x, held = x;
     k.rms_norm(x.data(), w.data(), 1e-5f, norm.data(), n);
     k.silu_mul(x.data(), w.data(), silu.data(), n);
     k.gelu_mul(x.data(), w.data(), gelu.data(), n);
     k.relu_squared_mul(x.data(), nullptr, relu.data(), n);
     k.softcap(cap.data(), 2.0f, n);
+    k.clamp(held.data(), 1.25f, n);
     for (size_t i = 0; i < n; ++i) {
       const double v = x[i];
       REQUIRE(norm[i] == Approx(v / std::sqrt(square / n + 1e-5) * w[i]).margin(1e-6));
       REQUIRE(silu[i] == Approx(v / (1 + std::exp(-v)) * w[i]).margin(1e-6));
       REQUIRE(gelu[i] == Approx(0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) * w[i]).margin(1e-6));
       REQUIRE(relu[i] == (v > 0 ? float(v) * float(v) : 0.0f));
+      REQUIRE(held[i] == std::clamp(x[i], -1.25f, 1.25f));
       REQUIRE(cap[i] == Approx(2 * std::tanh(v / 2)).margin(1e-6));
     }
   }

@@ -24,26 +24,52 @@ DEFAULTS = {
 
 # name -> (architecture, what differs, what is special about it)
 MODELS = {
+    "arcee": ("arcee", {"ffn": PLAIN}, "squared ReLU without a gate"),
+    "chatglm": ("chatglm", {"fused_qkv": True, "qkv_bias": True, "ffn": FUSED, "rope_dims": 8}, "fused tensors, half of each head rotated"),
+    "codeshell": ("codeshell", {"norm": LAYER_BIAS, "fused_qkv": True, "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True},
+                  "layer norm, biases everywhere, half-split pairs"),
     "cohere2": ("cohere2", {"n_layers": 4, "norm": LAYER, "norms": ("attn_norm",), "output": False,
                             "keys": {"attention.sliding_window": ("u32", 8), "logit_scale": ("f32", 0.25)}},
                 "parallel residual; window 8 on three of four layers, the fourth without rotation; logit scale"),
     "command-r": ("command-r", {"norm": LAYER, "norms": ("attn_norm",), "output": False, "keys": {"logit_scale": ("f32", 0.0625)}},
                   "parallel residual, layer norm without bias, logit scale"),
+    "ernie4_5": ("ernie4_5", {"output": False}, "as llama"),
     "exaone": ("exaone", {"extra": {"rope_freqs": [8]}}, "half-split pairs and llama3-style factors"),
-    "falcon-7b": ("falcon", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "n_kv_heads": 1, "fused_qkv": True, "ffn": PLAIN},
-                  "parallel residual with one norm, multi-query attention"),
+    "exaone4": ("exaone4", {"norms": ("post_attention_norm", "post_ffw_norm"), "qk_norm": "head"}, "only post norms, a norm for query and key heads"),
+    "exaone4-32b": ("exaone4", {"n_layers": 64, "n_embd": 32, "n_heads": 2, "n_kv_heads": 1, "n_ff": 32,
+                                "norms": ("post_attention_norm", "post_ffw_norm"), "qk_norm": "head",
+                                "keys": {"attention.sliding_window": ("u32", 8)}},
+                    "window 8 on three of four layers, the fourth without rotation"),
     "falcon-40b": ("falcon", {"norm": LAYER_BIAS, "norms": ("attn_norm", "attn_norm_2"), "fused_qkv": True, "ffn": PLAIN, "output": False},
                    "parallel residual with two norms"),
+    "falcon-7b": ("falcon", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "n_kv_heads": 1, "fused_qkv": True, "ffn": PLAIN},
+                  "parallel residual with one norm, multi-query attention"),
     "glm4": ("glm4", {"norms": ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), "qkv_bias": True, "ffn": FUSED, "rope_dims": 8},
              "post norms, fused gate and up, half of each head rotated"),
     "granite": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.22),
                                                      "embedding_scale": ("f32", 6.0), "attention.scale": ("f32", 0.4)}},
                 "scales of embedding, residual stream, attention and logits (a divisor)"),
+    "hunyuan-dense": ("hunyuan-dense", {"qk_norm": "head", "head_dim_keys": True, "head_dim": 32}, "query and key heads normalised after the rotation"),
     "internlm2": ("internlm2", {}, "as llama"),
+    "minicpm": ("minicpm", {"keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.4), "embedding_scale": ("f32", 6.0)}},
+                "scales of embedding, residual stream and logits (a divisor)"),
+    "nemotron": ("nemotron", {"norm": LAYER_BIAS, "ffn": PLAIN, "rope_dims": 8}, "squared ReLU, layer norm, half of each head rotated"),
+    "olmo": ("olmo", {"norm": LAYER, "norms": (), "output_norm": False, "keys": {"attention.clamp_kqv": ("f32", 0.9)}},
+             "layer norm without weights; queries, keys and values clamped"),
+    "orion": ("orion", {"norm": LAYER_BIAS}, "layer norm"),
+    "phi2": ("phi2", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True, "rope_dims": 8,
+                      "output_bias": True}, "parallel residual, biases everywhere and on the logits"),
+    "plamo": ("plamo", {"norms": ("attn_norm",)}, "parallel residual with RMS norm"),
+    "qwen": ("qwen", {"n_kv_heads": 4, "fused_qkv": True, "qkv_bias": True, "ff_key": 192}, "the key feed_forward_length counts gate and up together"),
+    "seed_oss": ("seed_oss", {"norms": ("attn_norm", "post_attention_norm"), "qkv_bias": True, "head_dim_keys": True, "head_dim": 32},
+                 "post_attention_norm is the norm before the feed-forward part"),
     "smollm3": ("smollm3", {"n_layers": 4, "output": False}, "the fourth layer does not rotate"),
     "stablelm": ("stablelm", {"norm": LAYER_BIAS, "rope_dims": 4, "qkv_bias": True}, "layer norm, a quarter of each head rotated"),
     "stablelm-12b": ("stablelm", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "rope_dims": 4, "qk_norm": "each"},
                      "parallel residual, a layer norm for each query and key head"),
+    "starcoder": ("starcoder", {"norm": LAYER_BIAS, "n_ctx": 64, "n_kv_heads": 1, "fused_qkv": True, "qkv_bias": True, "o_bias": True, "ffn": PLAIN,
+                                "ffn_bias": True, "output": False, "extra": {"position_embd": [64, 64]}}, "learned positions, multi-query attention"),
+    "xverse": ("xverse", {}, "as llama"),
 }
 
 
@@ -117,7 +143,8 @@ class TinyModel:
     def _tensors(self):
         p = self.p
         for name, dims in p["extra"].items():
-            self.gguf.add_tensor(name + ".weight", dims, "F32", self._numbers(1, 0.25))
+            factors = len(dims) == 1
+            self.gguf.add_tensor(name + ".weight", dims, "F32", self._numbers(1, 0.25) if factors else self._numbers(0, 0.15))
         if p["output_norm"]:
             self._norm("output_norm", [p["n_embd"]])
         self._matrix("token_embd", p["n_embd"], N_VOCAB)

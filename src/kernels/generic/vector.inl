@@ -108,6 +108,11 @@ void scale(float* x, float factor, size_t n) {
   map1(x, x, n, [&](F32x16 a) { return mul(a, f); });
 }
 
+void clamp(float* x, float limit, size_t n) {
+  const F32x16 high = set1(limit), low = set1(-limit);
+  map1(x, x, n, [&](F32x16 a) { return max(low, min(high, a)); });
+}
+
 void softcap(float* x, float cap, size_t n) {
   const F32x16 c = set1(cap);
   map1(x, x, n, [&](F32x16 a) { return mul(c, tanh16(div(a, c))); });
@@ -181,7 +186,7 @@ void hadamard(float* x, size_t n) {
 
 const VectorKernels* vector_kernels() {
   static const VectorKernels table = {dot,     rms_norm, layer_norm, rope_interleaved, rope_half, silu_mul,   gelu_mul, relu_squared_mul, add_rows,
-                                      scale,   softcap,  exp_sum,    max_of,           argmax,    all_finite, hadamard};
+                                      scale, clamp,   softcap,  exp_sum,    max_of,           argmax,    all_finite, hadamard};
   return &table;
 }
 
