@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "bench_results.h"
 #include "command.h"
@@ -55,6 +56,7 @@ void check_sizes(Options& o, size_t n_ctx_train) {
     }
     if (o.depths.empty()) o.depths.push_back(std::max<size_t>(1, n_ctx_train - std::min(n_ctx_train, o.n_decode)));
   }
+  if (o.model.kv_window) n_ctx_train = std::numeric_limits<size_t>::max();  // only distances count then
   for (const size_t depth : o.depths) {
     if (depth + std::max(o.n_decode, kCheckTokens) > n_ctx_train) {
       throw Error(ErrorKind::kUsage, fmt::format("--depths {} and {} decoded tokens need more than the {} tokens that the model was trained for", depth, std::max(o.n_decode, kCheckTokens), n_ctx_train));
@@ -86,7 +88,7 @@ std::vector<BenchPoint> wanted_points(const Options& o) {
 }
 
 BenchSetting setting_of(const Options& o, int threads, const std::string& kv) {
-  return {threads, kv, size_t(o.model.batch), &interrupt_flag()};
+  return {threads, kv, size_t(o.model.batch), uint32_t(o.model.kv_window), o.model.kv_window ? uint32_t(o.model.kv_sinks) : 0, &interrupt_flag()};
 }
 
 void measure_once(Engine& engine, const BenchSetting& setting, BenchPoint& point) {
@@ -189,6 +191,7 @@ void add_bench(CLI::App& app) {
   command->add_option("--prompt", o->prompts, "Prompts to measure without decoding")->delimiter(',')->check(CLI::Range(1, 1 << 30));
   command->add_option("--kv-types", o->kv_types, "Element types of the cache to measure: f32 f16 bf16 int8 fp8 int4 (default f16)")->delimiter(',');
   command->add_option("--batch", o->model.batch, "Most tokens of one prefill step (default 512)")->check(CLI::Range(1, 65536));
+  add_policy_options(*command, o->model);
   command->add_option("-r,--repeats", o->repeats, "Repeats, in turns over the settings; medians are shown (default 3)")->check(CLI::Range(1, 1000));
   command->add_flag("--widths", o->widths, "Also the cost of one step of 1 to 32 tokens");
   command->add_flag("--no-cache{128}", o->no_cache_tokens, "Also generate so many tokens (default 128) computing everything again for each")->check(CLI::Range(1, 1 << 20));

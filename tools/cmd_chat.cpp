@@ -34,7 +34,7 @@ void dump_prompt(Conversation& conversation, Console& console) {
 
 void greet(const Engine& engine, const Conversation& conversation, Console& console) {
   const ModelInfo& info = engine.info();
-  console.note(fmt::format("{} ({}), {} threads, context {} tokens; template: {}", info.name, info.architecture, engine.threads(), with_commas(conversation.session().n_ctx()), conversation.template_name()));
+  console.note(fmt::format("{} ({}), {} threads, context {} tokens{}; template: {}", info.name, info.architecture, engine.threads(), with_commas(conversation.session().n_ctx()), conversation.session().is_endless() ? " at a time, without end" : "", conversation.template_name()));
   if (::isatty(STDIN_FILENO)) console.note("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves");
 }
 
@@ -42,9 +42,7 @@ int chat(Options& o) {
   std::atomic<bool>& interrupted = conversation_interrupt_flag();
   const auto engine = o.model.load();
   const SessionOptions session = o.model.session(engine->info().n_ctx_train);
-  if (session.n_ctx > engine->info().n_ctx_train && !o.model.quiet) {
-    fmt::print(stderr, "quern: warning: -c {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", session.n_ctx, engine->info().n_ctx_train);
-  }
+  check_context(o.model, session, *engine);
   o.chat.on_full = o.on_full == "stop" ? OnFull::kStop : OnFull::kTrim;
   Conversation conversation(engine, session, o.chat);
   conversation.set_system(o.system);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -38,6 +39,9 @@ std::string read_text(const std::string& path) {
 
 std::string pair_name(const KvTypePair& types) { return types.k == types.v ? types.k : types.k + ":" + types.v; }
 
+/// The types, and what the cache forgets where it forgets anything.
+std::string cache_name(const CacheQuality& c) { return pair_name(c.types) + (c.policy == "full" ? "" : " (" + c.policy + ")"); }
+
 /// TYPE, or K:V. With --apart each TYPE also for the keys and for the values alone.
 std::vector<KvTypePair> parse_pairs(const Options& o) {
   std::vector<KvTypePair> pairs;
@@ -65,12 +69,14 @@ void print_table(const PerplexityReport& report, bool compare) {
   fmt::print("{} tokens scored: {} chunks of {}, the second half of each\n", report.n_scored, report.n_chunks, report.n_ctx);
   if (!compare) {
     const CacheQuality& c = report.caches[0];
-    fmt::print("PPL {:.4f} +/- {:.4f} (KV cache {}, {} bytes per token)\n", c.perplexity, c.perplexity_error, pair_name(c.types), with_commas(c.bytes_per_token));
+    fmt::print("PPL {:.4f} +/- {:.4f} (KV cache {}, {} bytes per token)\n", c.perplexity, c.perplexity_error, cache_name(c), with_commas(c.bytes_per_token));
     return;
   }
-  fmt::print("{:<10} {:>12} {:>6} {:>19} {:>17} {:>9} {:>9} {:>9} {:>8} {:>9}\n", "cache", "bytes/token", "bits", "PPL", "ratio", "KL mean", "KL 99 %", "KL max", "top-1 %", "RMS logit");
+  size_t width = 10;
+  for (const CacheQuality& c : report.caches) width = std::max(width, cache_name(c).size());
+  fmt::print("{:<{}} {:>12} {:>6} {:>19} {:>17} {:>9} {:>9} {:>9} {:>8} {:>9}\n", "cache", width, "bytes/token", "bits", "PPL", "ratio", "KL mean", "KL 99 %", "KL max", "top-1 %", "RMS logit");
   for (const CacheQuality& c : report.caches) {
-    fmt::print("{:<10} {:>12} {:>6.2f} {:>10.4f} +/-{:>5.2f} {:>8.4f} +/-{:.4f} {:>9.6f} {:>9.5f} {:>9.4f} {:>8.2f} {:>9.4f}\n", pair_name(c.types), with_commas(c.bytes_per_token), c.bits_per_value, c.perplexity,
+    fmt::print("{:<{}} {:>12} {:>6.2f} {:>10.4f} +/-{:>5.2f} {:>8.4f} +/-{:.4f} {:>9.6f} {:>9.5f} {:>9.4f} {:>8.2f} {:>9.4f}\n", cache_name(c), width, with_commas(c.bytes_per_token), c.bits_per_value, c.perplexity,
                c.perplexity_error, c.ratio, c.ratio_error, c.kl_mean, c.kl_p99, c.kl_max, 100 * c.top1_agreement, c.rms_logit_error);
   }
 }
@@ -78,7 +84,7 @@ void print_table(const PerplexityReport& report, bool compare) {
 nlohmann::ordered_json to_json(const PerplexityReport& report, const Engine& engine, const Options& o) {
   nlohmann::ordered_json json = {{"model", engine.info().name}, {"act", o.model.act}, {"n_ctx", report.n_ctx}, {"chunks", report.n_chunks}, {"scored_tokens", report.n_scored}};
   for (const CacheQuality& c : report.caches) {
-    nlohmann::ordered_json row = {{"k_type", c.types.k}, {"v_type", c.types.v}, {"bytes_per_token", c.bytes_per_token}, {"bits_per_value", c.bits_per_value}, {"nll", c.nll}, {"ppl", c.perplexity}, {"ppl_error", c.perplexity_error}};
+    nlohmann::ordered_json row = {{"k_type", c.types.k}, {"v_type", c.types.v}, {"policy", c.policy}, {"bytes_per_token", c.bytes_per_token}, {"bits_per_value", c.bits_per_value}, {"nll", c.nll}, {"ppl", c.perplexity}, {"ppl_error", c.perplexity_error}};
     if (!o.compare.empty()) {
       row.update({{"ppl_ratio", c.ratio}, {"ppl_ratio_error", c.ratio_error}, {"kl_mean", c.kl_mean}, {"kl_p99", c.kl_p99}, {"kl_max", c.kl_max}, {"top1_agreement", c.top1_agreement}, {"rms_logit_error", c.rms_logit_error}});
     }
@@ -89,7 +95,7 @@ nlohmann::ordered_json to_json(const PerplexityReport& report, const Engine& eng
 
 void warn_of_bad_types(const PerplexityReport& report) {
   for (const CacheQuality& c : report.caches) {
-    if (c.ratio <= kWorthAWarning) continue;
+    if (c.ratio <= kWorthAWarning || c.policy != "full") continue;
     fmt::print(stderr, "quern: warning: a cache of {} raises this model's perplexity by {:.0f} %; its keys need more bits: try --k-type int8 --v-type int4\n", pair_name(c.types), 100 * (c.ratio - 1));
   }
 }

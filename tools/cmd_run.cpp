@@ -170,11 +170,11 @@ void run(Options& o) {
 
   const size_t n_ctx_train = engine->info().n_ctx_train;
   const SessionOptions session_options = o.model.session(needed_context(o, prompt.tokens.size(), n_ctx_train));
-  if (prompt.tokens.size() > session_options.n_ctx) {
+  if (!o.model.kv_window && prompt.tokens.size() > session_options.n_ctx) {
     throw Error(ErrorKind::kUsage, fmt::format("the prompt has {} tokens, but the context holds {}{}; give a larger -c or a shorter prompt", prompt.tokens.size(), session_options.n_ctx,
                                                o.model.n_ctx ? "" : " (all that the model was trained for)"));
   }
-  if (session_options.n_ctx > n_ctx_train && !o.model.quiet) fmt::print(stderr, "quern: warning: -c {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", session_options.n_ctx, n_ctx_train);
+  check_context(o.model, session_options, *engine);
   const auto session = engine->new_session(session_options);
   SessionFile file;
   restore(o, *session, file);
@@ -197,7 +197,7 @@ void run(Options& o) {
   if (o.json) print_json(o, *engine, *session, prompt, result, file);
   else if (!result.text.empty() && result.text.back() != '\n' && ::isatty(STDOUT_FILENO)) write_out("\n");
   if (!o.model.quiet && !o.json) {
-    if (result.reason == FinishReason::kContext) fmt::print(stderr, "\nquern: context full after {} tokens; give a larger -c to go on\n", session->tokens().size());
+    if (result.reason == FinishReason::kContext) fmt::print(stderr, "\nquern: context full after {} tokens; give a larger -c to go on, or --kv-window to forget the oldest tokens\n", session->tokens().size());
     if (o.sampling.temperature > 0) fmt::print(stderr, "\nquern: seed {}\n", o.sampling.seed);
   }
   print_session_file(o, file);

@@ -27,6 +27,20 @@ void add_cache_options(CLI::App& command, ModelOptions& o) {
   auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)");
   command.add_option("--k-type", o.k_type, "Element type of the keys alone")->excludes(both);
   command.add_option("--v-type", o.v_type, "Element type of the values alone")->excludes(both);
+  add_policy_options(command, o);
+}
+
+void add_policy_options(CLI::App& command, ModelOptions& o) {
+  auto* window = command.add_option("--kv-window", o.kv_window, "Keep the last N tokens (and the sinks) in the cache: text without end in memory that does not grow")->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+  command.add_option("--kv-sinks", o.kv_sinks, "With --kv-window: keep the first S tokens too (default 4), because attention leans on them")->needs(window)->check(CLI::Range(int64_t(0), int64_t(1) << 20));
+}
+
+void check_context(const ModelOptions& o, const SessionOptions& session, const Engine& engine) {
+  if (o.kv_window && o.n_ctx) throw Error(ErrorKind::kUsage, fmt::format("-c {} bounds the sequence and --kv-window {} makes it endless; give one of them", o.n_ctx, o.kv_window));
+  const size_t n_ctx = o.kv_window ? size_t(session.kv_window) + session.kv_sinks : session.n_ctx, trained = engine.info().n_ctx_train;
+  if (n_ctx <= trained || o.quiet) return;
+  const std::string option = o.kv_window ? fmt::format("--kv-window {} with {} sinks", session.kv_window, session.kv_sinks) : fmt::format("-c {}", n_ctx);
+  fmt::print(stderr, "quern: warning: {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", option, trained);
 }
 
 std::shared_ptr<Engine> ModelOptions::load() const {
@@ -50,6 +64,8 @@ SessionOptions ModelOptions::session(size_t default_ctx) const {
   if (!kv_type.empty()) s.k_type = s.v_type = kv_type;
   if (!k_type.empty()) s.k_type = k_type;
   if (!v_type.empty()) s.v_type = v_type;
+  s.kv_window = uint32_t(kv_window);
+  s.kv_sinks = kv_window ? uint32_t(kv_sinks) : 0;
   return s;
 }
 

@@ -18,6 +18,7 @@ struct ModelOptions {
   int64_t n_ctx = 0;                 ///< -c; 0: not given
   int64_t batch = 512;
   std::string kv_type, k_type, v_type;
+  int64_t kv_window = 0, kv_sinks = 4;
   bool quiet = false;
 
   std::shared_ptr<Engine> load() const;
@@ -31,5 +32,9 @@ void add_file_options(CLI::App& command, ModelOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Registers -c, --batch and the --kv options.
 void add_cache_options(CLI::App& command, ModelOptions& options);
+/// Registers what makes the cache forget: part of add_cache_options.
+void add_policy_options(CLI::App& command, ModelOptions& options);
+/// For commands whose -c is the length of the sequence: refuses one beside --kv-window, warns of what the model was not trained for.
+void check_context(const ModelOptions& options, const SessionOptions& session, const Engine& engine);
 
 }  // namespace quern::cli

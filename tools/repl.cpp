@@ -18,8 +18,8 @@ constexpr std::string_view kPrompt = "> ", kMorePrompt = ". ", kQuotes = "\"\"\"
 double per_second(size_t n, double ms) { return ms > 0 ? double(n) * 1000.0 / ms : 0.0; }
 
 std::string stats_line(const TurnStats& stats, const Session& session) {
-  std::string line = fmt::format("[prefill {} tokens, {:.0f}/s; re-used {}; decode {} tokens, {:.0f}/s; context {} of {}", with_commas(stats.prefill_tokens), per_second(stats.prefill_tokens, stats.prefill_ms),
-                                 with_commas(stats.reused_tokens), with_commas(stats.decode_tokens), per_second(stats.decode_tokens, stats.decode_ms), with_commas(session.tokens().size()), with_commas(session.n_ctx()));
+  std::string line = fmt::format("[prefill {} tokens, {:.0f}/s; re-used {}; decode {} tokens, {:.0f}/s; context {}", with_commas(stats.prefill_tokens), per_second(stats.prefill_tokens, stats.prefill_ms),
+                                 with_commas(stats.reused_tokens), with_commas(stats.decode_tokens), per_second(stats.decode_tokens, stats.decode_ms), context_text(session.tokens().size(), session));
   if (stats.reread_tokens) line += fmt::format("; {} known tokens read again, because the window's cache cannot go back that far", with_commas(stats.reread_tokens));
   return line + "]";
 }

@@ -110,7 +110,8 @@ void think(Repl& repl, const std::string& argument) {
 void context(Repl& repl, const std::string&) {
   const Conversation& c = repl.conversation();
   const size_t used = c.session().tokens().size(), n_ctx = c.session().n_ctx();
-  std::string out = fmt::format("{} of {} tokens ({:.1f} %), {} free\n", with_commas(used), with_commas(n_ctx), 100.0 * double(used) / double(n_ctx), with_commas(n_ctx - used));
+  std::string out = c.session().is_endless() ? fmt::format("{} tokens, by --kv-window\n", context_text(used, c.session()))
+                                             : fmt::format("{} tokens ({:.1f} %), {} free\n", context_text(used, c.session()), 100.0 * double(used) / double(n_ctx), with_commas(n_ctx - used));
   out += fmt::format("{} turns{}; system prompt: {}; template: {}\n", c.messages().size() / 2, c.n_dropped() ? fmt::format(", of which the oldest {} have left the context", c.n_dropped() / 2) : "", c.system().empty() ? "none" : "yes",
                      c.template_name());
   repl.console().result(out);

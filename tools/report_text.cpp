@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace quern::cli {
 namespace {
 
@@ -28,13 +30,19 @@ std::string bytes_text(uint64_t n) {
   return fmt::format("{:.2f} GiB", double(n) / (1024.0 * 1024 * 1024));
 }
 
+std::string context_text(size_t n_used, const Session& session) {
+  return session.is_endless() ? fmt::format("{} so far, of which {} are seen", with_commas(n_used), with_commas(std::min(n_used, session.n_ctx()))) : fmt::format("{} of {}", with_commas(n_used), with_commas(session.n_ctx()));
+}
+
 std::string kv_report_text(const KvReport& r, const Timings& t) {
   std::string out = "KV cache\n";
   const auto line = [&](std::string_view name, const std::string& value) { out += fmt::format("  {:<16} {}\n", name, value); };
   line("geometry", fmt::format("{} layers x {} KV heads ({} query heads) x head size {}", r.layers, r.kv_heads, r.query_heads, r.head_dim));
   line("types", fmt::format("K {}, V {}; policy {}", r.k_type, r.v_type, r.policy));
   line("per token", fmt::format("{} bytes by 2*L*H_kv*D_h*bytes, {} stored", with_commas(r.bytes_per_token_formula), with_commas(r.bytes_per_token)));
-  line("tokens", fmt::format("{} of {} ({:.1f} %)", with_commas(r.used_tokens), with_commas(r.context_tokens), r.context_tokens ? 100.0 * double(r.used_tokens) / double(r.context_tokens) : 0.0));
+  if (r.is_endless) line("tokens", fmt::format("{} so far; a query sees {} of them", with_commas(r.used_tokens), with_commas(std::min(r.used_tokens, r.context_tokens))));
+  else line("tokens", fmt::format("{} of {} ({:.1f} %)", with_commas(r.used_tokens), with_commas(r.context_tokens), r.context_tokens ? 100.0 * double(r.used_tokens) / double(r.context_tokens) : 0.0));
+  if (r.evicted_tokens > 0) line("evicted", fmt::format("{} tokens: positions {} to {}", with_commas(r.evicted_tokens), with_commas(r.first_evicted), with_commas(r.first_evicted + r.evicted_tokens - 1)));
   line("used", fmt::format("{} ({} bytes)", bytes_text(r.used_bytes), with_commas(r.used_bytes)));
   line("committed", fmt::format("{} in pieces of 256 tokens", bytes_text(r.committed_bytes)));
   line("reserved", fmt::format("{} of address space, free until filled", bytes_text(r.reserved_bytes)));
@@ -46,7 +54,8 @@ std::string kv_report_text(const KvReport& r, const Timings& t) {
     line("windowed layers", fmt::format("{}", fmt::join(r.windowed_layers, " ")));
   }
   if (t.load_ms > 0) line("loading", fmt::format("{:.0f} ms, then {:.0f} ms to bring the weights into memory", t.load_ms, t.page_in_ms));
-  line("prefill", fmt::format("{} tokens in {:.0f} ms ({:.1f} tokens/s); {} re-used from the cache", t.prefill_tokens, t.prefill_ms, per_second(t.prefill_tokens, t.prefill_ms), t.reused_tokens));
+  const std::string reread = t.reread_tokens ? fmt::format(", {} known ones read again (the window had left their beginning behind)", with_commas(t.reread_tokens)) : "";
+  line("prefill", fmt::format("{} tokens in {:.0f} ms ({:.1f} tokens/s); {} re-used from the cache{}", t.prefill_tokens, t.prefill_ms, per_second(t.prefill_tokens, t.prefill_ms), t.reused_tokens, reread));
   line("decode", fmt::format("{} tokens in {:.0f} ms ({:.1f} tokens/s)", t.decode_tokens, t.decode_ms, per_second(t.decode_tokens, t.decode_ms)));
   return out;
 }
@@ -54,7 +63,7 @@ std::string kv_report_text(const KvReport& r, const Timings& t) {
 nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const KvLayerReport& l : r.per_layer) {
-    layers.push_back({{"layer", l.layer}, {"kv_heads", l.kv_heads}, {"k_dim", l.k_dim}, {"v_dim", l.v_dim}, {"rows", l.rows}, {"window", l.window}, {"k_bytes", l.k_bytes}, {"v_bytes", l.v_bytes}});
+    layers.push_back({{"layer", l.layer}, {"kv_heads", l.kv_heads}, {"k_dim", l.k_dim}, {"v_dim", l.v_dim}, {"rows", l.rows}, {"window", l.window}, {"sinks", l.sinks}, {"k_bytes", l.k_bytes}, {"v_bytes", l.v_bytes}});
   }
   return {{"layers", r.layers},
           {"query_heads", r.query_heads},
@@ -67,6 +76,9 @@ nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
           {"bytes_per_token", r.bytes_per_token},
           {"context_tokens", r.context_tokens},
           {"used_tokens", r.used_tokens},
+          {"is_endless", r.is_endless},
+          {"evicted_tokens", r.evicted_tokens},
+          {"first_evicted", r.first_evicted},
           {"used_bytes", r.used_bytes},
           {"committed_bytes", r.committed_bytes},
           {"reserved_bytes", r.reserved_bytes},
@@ -79,6 +91,7 @@ nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
           {"page_in_ms", t.page_in_ms},
           {"prefill_tokens", t.prefill_tokens},
           {"reused_tokens", t.reused_tokens},
+          {"reread_tokens", t.reread_tokens},
           {"decode_tokens", t.decode_tokens},
           {"prefill_ms", t.prefill_ms},
           {"decode_ms", t.decode_ms}};
@@ -89,6 +102,7 @@ nlohmann::ordered_json timings_json(const Timings& t) {
           {"page_in_ms", t.page_in_ms},
           {"prefill_tokens", t.prefill_tokens},
           {"reused_tokens", t.reused_tokens},
+          {"reread_tokens", t.reread_tokens},
           {"decode_tokens", t.decode_tokens},
           {"prefill_ms", t.prefill_ms},
           {"decode_ms", t.decode_ms},

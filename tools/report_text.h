@@ -3,13 +3,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "quern/report.h"
+#include "quern/engine.h"
 
 namespace quern::cli {
 
 std::string kv_report_text(const KvReport& report, const Timings& timings);
 nlohmann::ordered_json kv_report_json(const KvReport& report, const Timings& timings);
 nlohmann::ordered_json timings_json(const Timings& timings);
+/// "1,234 of 8,192", or how many of a sequence without end are seen.
+std::string context_text(size_t n_used, const Session& session);
 /// "23,040"
 std::string with_commas(uint64_t n);
 /// "45.0 MiB"

@@ -52,7 +52,9 @@ struct SessionOptions {
   std::string k_type = "f16", v_type = "f16";
   size_t batch = 512;              ///< most tokens of one prefill step
   int threads = 0;                 ///< 0: the engine's
-  uint32_t kv_window = 0, kv_sinks = 0, kv_heavy = 0;
+  uint32_t kv_window = 0;          ///< keep the last so many tokens and generate without end; n_ctx is then not asked; 0: keep all
+  uint32_t kv_sinks = 0;           ///< and the first so many, for ever
+  uint32_t kv_heavy = 0;           ///< keep about so many tokens, those that attention uses most; 0: keep all
   uint64_t memory_limit_bytes = 0; ///< 0: none
 };
 
@@ -133,7 +135,9 @@ class Session {
 
   std::span<const float> logits() const;         ///< [n_vocab] after the last token
   std::span<const TokenId> tokens() const;       ///< what the cache holds
-  size_t n_ctx() const;
+  size_t n_ctx() const;                          ///< tokens that the cache shows to a query at most
+  bool is_endless() const;                       ///< a window of the user's forgets the oldest tokens, so that there is always room
+  size_t max_tokens() const;                     ///< how long the sequence can get: n_ctx(), or no bound where it is endless
   bool is_full() const;                          ///< no room for one more token
   const Timings& timings() const;
   void reset_timings();

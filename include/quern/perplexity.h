@@ -21,7 +21,7 @@ struct PerplexityOptions {
   SessionOptions session;               ///< n_ctx: tokens of a chunk (≥ 4); the types are those of `caches`
   size_t n_chunks = 0;                  ///< 0: all that the text fills
   std::vector<KvTypePair> caches;       ///< ≥ 1
-  bool compare = false;                 ///< measure the caches against an f32 one, which is then measured too and comes first
+  bool compare = false;                 ///< measure the caches against an f32 one without policy, which is then measured too and comes first
   const std::atomic<bool>* cancelled = nullptr;
   std::function<void(size_t done, size_t total)> on_progress;  ///< chunks
 };
@@ -29,6 +29,7 @@ struct PerplexityOptions {
 /// One cache's figures over all scored tokens. Those of the comparison are 0 where there is none.
 struct CacheQuality {
   KvTypePair types;
+  std::string policy;                   ///< as KvReport says it
   uint64_t bytes_per_token = 0;         ///< scales included, all layers
   double bits_per_value = 0;
   double nll = 0;                       ///< mean negative log-likelihood of a token, nats

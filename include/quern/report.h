@@ -12,7 +12,8 @@ struct KvLayerReport {
   size_t layer = 0;
   uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
   size_t rows = 0;              ///< positions held
-  uint32_t window = 0;          ///< tokens it looks back; 0: all
+  uint32_t window = 0;          ///< tokens it looks back, the model's window or the user's; 0: all
+  uint32_t sinks = 0;           ///< first tokens that it sees besides
   uint64_t k_bytes = 0, v_bytes = 0;
 };
 
@@ -23,13 +24,16 @@ struct KvReport {
   uint64_t bytes_per_token_formula = 0;  ///< 2·L·H_kv·D_h·bytes, elements only
   uint64_t bytes_per_token = 0;          ///< what one token really stores, scales included
   size_t context_tokens = 0, used_tokens = 0;
+  bool is_endless = false;               ///< context_tokens are what a query sees; used_tokens grow without bound
+  size_t evicted_tokens = 0;             ///< of the used tokens, those that the user's policy took out of the cache …
+  size_t first_evicted = 0;              ///< … from this position on
   uint64_t used_bytes = 0;               ///< rows held
   uint64_t committed_bytes = 0;          ///< memory the cache has asked for, in whole pieces
   uint64_t reserved_bytes = 0;           ///< address space, costs nothing until filled
   uint64_t f16_bytes = 0;                ///< the rows held, were they f16
   uint64_t mha_bytes = 0;                ///< … and one KV head per query head, f16
   uint64_t no_window_bytes = 0;          ///< the rows of all layers, were there no windows
-  std::vector<size_t> windowed_layers;
+  std::vector<size_t> windowed_layers;    ///< those whose window is the model's own
   std::vector<KvLayerReport> per_layer;
 };
 
@@ -39,6 +43,7 @@ struct Timings {
   double prefill_ms = 0, decode_ms = 0;
   size_t prefill_tokens = 0; ///< computed
   size_t reused_tokens = 0;  ///< found in the cache
+  size_t reread_tokens = 0;  ///< known, but computed again, because a window's ring had lost what goes before them
   size_t decode_tokens = 0;
 };
 

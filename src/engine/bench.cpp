@@ -36,6 +36,8 @@ std::unique_ptr<Session> open_session(Engine& engine, const BenchSetting& settin
   options.k_type = options.v_type = setting.kv_type;
   options.batch = setting.batch;
   options.threads = setting.threads;
+  options.kv_window = setting.kv_window;
+  options.kv_sinks = setting.kv_sinks;
   return engine.new_session(options);
 }
 

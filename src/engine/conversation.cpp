@@ -83,7 +83,7 @@ bool Conversation::Impl::drop_oldest_turn() {
 
 /// The prompt for the messages as they are, with room for an answer; older turns are dropped where the options say so.
 Conversation::Impl::Prompt Conversation::Impl::fit(const TurnOptions& turn) {
-  const size_t n_ctx = session->n_ctx(), first_before = first;
+  const size_t n_ctx = session->max_tokens(), first_before = first;
   const size_t wanted_room = turn.n_predict > 0 ? std::min(size_t(turn.n_predict), n_ctx / kLeastRoomShare) : n_ctx / kLeastRoomShare;
   Prompt prompt = make_prompt();
   if (options.on_full == OnFull::kTrim && prompt.n_tokens() + wanted_room > n_ctx) {
@@ -145,7 +145,7 @@ GenerateResult Conversation::Impl::decode(const TurnOptions& turn, int n_predict
 /// The context filled up in the middle of an answer: drops the oldest turns and reads the rest again, so that the answer can go on.
 bool Conversation::Impl::make_room(const TurnOptions& turn, std::vector<TokenId>& generated, Turn& result, bool& interrupted) {
   if (options.on_full != OnFull::kTrim) return false;
-  const size_t n_ctx = session->n_ctx();
+  const size_t n_ctx = session->max_tokens();
   size_t n_turns = 0;
   Prompt prompt;
   while (drop_oldest_turn()) {

@@ -61,17 +61,23 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
     for (const KvType t : all_kv_types()) names += (names.empty() ? "" : ", ") + std::string(kv_type_name(t));
     throw_error(ErrorKind::kUsage, "KV type '{}' is not known; allowed are {}", name, names);
   };
-  if (options.kv_window || options.kv_sinks || options.kv_heavy) throw_error(ErrorKind::kUsage, "cache policies other than the model's own windows are not offered yet");
+  if (options.kv_heavy) throw_error(ErrorKind::kUsage, "eviction by use is not offered yet");
   KvLayoutOptions layout;
   layout.k_type = type(options.k_type);
   layout.v_type = type(options.v_type);
-  layout.n_ctx = options.n_ctx ? options.n_ctx : engine.model.params.n_ctx_train;
-  if (const size_t n_learned = engine.model.weights.position_embd.n_rows; n_learned && layout.n_ctx > n_learned) {
-    throw_error(ErrorKind::kUsage, "a context of {} was asked for, but this model knows {} positions by heart and no more; give -c {} or less", layout.n_ctx, n_learned, n_learned);
-  }
-  if (options.batch == 0 || options.batch > 65536) throw_error(ErrorKind::kUsage, "--batch is {}; allowed is 1 to 65536", options.batch);
-  layout.max_chunk = std::min(options.batch, layout.n_ctx);
   layout.policy = {options.kv_window, options.kv_sinks, options.kv_heavy};
+  if (options.batch == 0 || options.batch > 65536) throw_error(ErrorKind::kUsage, "--batch is {}; allowed is 1 to 65536", options.batch);
+  if (layout.policy.window > 0) {  // the sequence has no end: the context is what a query sees
+    layout.n_ctx = size_t(options.kv_window) + options.kv_sinks;
+    layout.max_chunk = options.batch;
+  } else {
+    layout.n_ctx = options.n_ctx ? options.n_ctx : engine.model.params.n_ctx_train;
+    layout.max_chunk = std::min(options.batch, layout.n_ctx);
+  }
+  if (const size_t n_learned = engine.model.weights.position_embd.n_rows; n_learned) {
+    if (layout.policy.window > 0) throw_error(ErrorKind::kUsage, "--kv-window makes the text endless, but this model knows {} positions by heart and no more; give -c {} or less instead", n_learned, n_learned);
+    if (layout.n_ctx > n_learned) throw_error(ErrorKind::kUsage, "a context of {} was asked for, but this model knows {} positions by heart and no more; give -c {} or less", layout.n_ctx, n_learned, n_learned);
+  }
   return layout;
 }
 

@@ -55,6 +55,8 @@ struct Session::Impl {
 
 /// The layout options that a session of this model gets. @throws Error(kUsage)
 KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions& options);
+/// "full", "window 512, sinks 4", …
+std::string policy_name(const KvPolicy& policy);
 std::vector<KvLayerGeometry> kv_geometry(const ModelParams& params);
 KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n_tokens, uint64_t committed_bytes);
 

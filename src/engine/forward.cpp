@@ -325,10 +325,11 @@ class Runner {
   StageClock* clock_;
 };
 
-size_t longest_context(std::span<const Segment> segments) {
-  size_t longest = 0;
-  for (const Segment& segment : segments) longest = std::max(longest, segment.first_pos + segment.tokens.size());
-  return longest;
+/// Of a layer, the most that any token of the step sees.
+size_t most_pieces(std::span<const Segment> segments, size_t layer) {
+  size_t most = 0;
+  for (const Segment& s : segments) most = std::max(most, ops::most_pieces_seen(s.cache->layout().layer(layer), s.first_pos + s.tokens.size()));
+  return most;
 }
 
 void lay_out(Step& step, std::span<const Segment> segments) {
@@ -346,11 +347,12 @@ void lay_out(Step& step, std::span<const Segment> segments) {
   }
 }
 
-void prepare_workspace(ops::Workspace& ws, const ModelParams& params, size_t n_tokens, size_t n_positions, int n_threads) {
+void prepare_workspace(ops::Workspace& ws, const ModelParams& params, size_t n_tokens, std::span<const Segment> segments, int n_threads) {
   ws.prepare(params, n_tokens, n_threads);
   size_t attention_bytes = 0;
-  for (const LayerParams& l : params.layers) {
-    attention_bytes = std::max(attention_bytes, ops::attention_workspace_bytes(n_tokens, l.n_heads, l.n_kv_heads, l.k_dim, l.v_dim, n_positions, n_threads));
+  for (size_t i = 0; i < params.n_layers; ++i) {
+    const LayerParams& l = params.layers[i];
+    attention_bytes = std::max(attention_bytes, ops::attention_workspace_bytes(n_tokens, l.n_heads, l.n_kv_heads, l.k_dim, l.v_dim, most_pieces(segments, i), n_threads));
   }
   ws.attention.resize(attention_bytes);
 }
@@ -361,7 +363,7 @@ ForwardResult forward(const Model& model, const kernels::Kernels& kernels, ops::
                       const ForwardOptions& options, float* logits) {
   Step step{model, kernels, workspace, options, logits, 0, false, {}, {}, {}, {}, {}, {}, -1};
   lay_out(step, segments);
-  prepare_workspace(workspace, model.params, step.n_tokens, longest_context(segments), options.n_threads);
+  prepare_workspace(workspace, model.params, step.n_tokens, segments, options.n_threads);
   run_team(options.n_threads, [&](Worker& worker) { Runner(step, worker).run(); });
   if (options.cancelled && options.cancelled->load()) return {ForwardStatus::kCancelled, {}};
   const int bad = step.first_bad.load();

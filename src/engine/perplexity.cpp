@@ -80,9 +80,12 @@ class Measurement {
     if (engine->bos() >= 0) {
       for (size_t chunk = 0; chunk < n_chunks_; ++chunk) tokens_[chunk * n_ctx_] = engine->bos();
     }
-    if (options.compare) add_cache({"f32", "f32"});
+    SessionOptions everything = options.session;  // the reference forgets nothing
+    everything.kv_window = everything.kv_sinks = everything.kv_heavy = 0;
+    if (options.compare) add_cache({"f32", "f32"}, everything);
+    const bool forgets = options.session.kv_window > 0 || options.session.kv_heavy > 0;
     for (const KvTypePair& types : options.caches) {
-      if (!options.compare || types.k != "f32" || types.v != "f32") add_cache(types);
+      if (!options.compare || forgets || types.k != "f32" || types.v != "f32") add_cache(types, options.session);
     }
     logits_.resize(kSlab * n_vocab_);
     if (options.compare) reference_.resize(kSlab * n_vocab_);
@@ -109,8 +112,7 @@ class Measurement {
     std::vector<Score> scores;
   };
 
-  void add_cache(const KvTypePair& types) {
-    SessionOptions options = options_.session;
+  void add_cache(const KvTypePair& types, SessionOptions options) {
     options.k_type = types.k;
     options.v_type = types.v;
     caches_.push_back({types, std::make_unique<Session::Impl>(engine_, options, layout_options(engine_->impl(), options)), {}});
@@ -157,6 +159,7 @@ class Measurement {
     CacheQuality q;
     q.types = cache.types;
     const KvLayout& layout = cache.session->cache.layout();
+    q.policy = policy_name(layout.options().policy);
     q.bytes_per_token = layout.bytes_per_token();
     uint64_t values = 0;
     for (const KvLayerGeometry& g : kv_geometry(engine_->impl().model.params)) values += uint64_t(g.n_kv_heads) * (g.k_dim + g.v_dim);

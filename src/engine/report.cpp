@@ -1,9 +1,15 @@
 // The KV report: sums over what the layout says, which is what the allocator was told.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/engine_impl.h"
 
 namespace quern {
+
+std::string policy_name(const KvPolicy& policy) {
+  return policy.window > 0 ? fmt::format("window {}, sinks {}", policy.window, policy.sinks) : "full";
+}
 
 KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n_tokens, uint64_t committed_bytes) {
   KvReport report;
@@ -14,7 +20,9 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
   report.head_dim = params.layers[0].k_dim;
   report.k_type = kv_type_name(options.k_type);
   report.v_type = kv_type_name(options.v_type);
-  report.policy = "full";
+  const KvPolicy& policy = options.policy;
+  report.policy = policy_name(policy);
+  report.is_endless = policy.window > 0;
   report.bytes_per_token_formula = layout.bytes_per_token_formula();
   report.bytes_per_token = layout.bytes_per_token();
   report.context_tokens = options.n_ctx;
@@ -22,22 +30,29 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
   report.committed_bytes = committed_bytes;
   report.reserved_bytes = layout.reserved_bytes();
   for (size_t i = 0; i < layout.n_layers(); ++i) {
-    const KvLayerGeometry& g = layout.layer(i).geometry;
+    const KvLayerLayout& l = layout.layer(i);
+    const KvLayerGeometry& g = l.geometry;
+    const bool models_window = g.window > 0 && l.window == g.window;
     KvLayerReport layer;
     layer.layer = i;
     layer.kv_heads = g.n_kv_heads;
     layer.k_dim = g.k_dim;
     layer.v_dim = g.v_dim;
-    layer.window = g.window;
-    layer.rows = g.window ? std::min<size_t>(n_tokens, g.window) : n_tokens;
-    layer.k_bytes = layer.rows * g.n_kv_heads * kv_row_size(options.k_type, g.k_dim).bytes();
-    layer.v_bytes = layer.rows * g.n_kv_heads * kv_row_size(options.v_type, g.v_dim).bytes();
+    layer.window = l.window;
+    layer.sinks = l.sinks;
+    layer.rows = l.held_tokens(n_tokens);
+    layer.k_bytes = layer.rows * g.n_kv_heads * l.k_row_bytes;
+    layer.v_bytes = layer.rows * g.n_kv_heads * l.v_row_bytes;
     const uint64_t f16_row = 2ull * (g.k_dim + g.v_dim);
     report.used_bytes += layer.k_bytes + layer.v_bytes;
     report.f16_bytes += layer.rows * g.n_kv_heads * f16_row;
     report.mha_bytes += layer.rows * params.layers[i].n_heads * f16_row;
-    report.no_window_bytes += n_tokens * g.n_kv_heads * (kv_row_size(options.k_type, g.k_dim).bytes() + kv_row_size(options.v_type, g.v_dim).bytes());
-    if (g.window) report.windowed_layers.push_back(i);
+    report.no_window_bytes += (models_window ? n_tokens : layer.rows) * l.token_bytes();
+    if (models_window) report.windowed_layers.push_back(i);
+    else if (layer.rows < n_tokens) {
+      report.evicted_tokens = n_tokens - layer.rows;
+      report.first_evicted = l.sinks;
+    }
     report.per_layer.push_back(layer);
   }
   return report;

@@ -1,6 +1,7 @@
 // One token timeline and its cache. Prefill is explicit: what is new is computed in chunks, what is known is kept.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "base/check.h"
 #include "engine/engine_impl.h"
@@ -69,13 +70,14 @@ Session::~Session() = default;
 StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool>* cancelled) {
   Impl& s = *impl_;
   if (wanted.empty()) throw_error(ErrorKind::kUsage, "the prompt is empty: it has no tokens, and this model adds none of its own");
-  if (wanted.size() > n_ctx()) {
+  if (wanted.size() > max_tokens()) {
     throw_error(ErrorKind::kUsage, "the prompt has {} tokens, but the context holds {}; give a larger -c (the model was trained for {}) or a shorter prompt", wanted.size(), n_ctx(), s.engine->info().n_ctx_train);
   }
   size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
   keep = std::min(keep, wanted.size() - 1);
   if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
     s.forget();
+    s.timings.reread_tokens += keep;
     keep = 0;
   }
   s.tokens.resize(keep);
@@ -112,7 +114,7 @@ StepStatus Session::append(TokenId token, const std::atomic<bool>* cancelled) {
 
 std::vector<float> Session::all_logits(std::span<const TokenId> wanted) {
   Impl& s = *impl_;
-  if (wanted.size() > n_ctx()) throw_error(ErrorKind::kUsage, "{} tokens were given, but the context holds {}; give a larger -c", wanted.size(), n_ctx());
+  if (wanted.size() > max_tokens()) throw_error(ErrorKind::kUsage, "{} tokens were given, but the context holds {}; give a larger -c", wanted.size(), n_ctx());
   const size_t n_vocab = s.engine_impl().model.params.n_vocab;
   std::vector<float> out(wanted.size() * n_vocab);
   s.page_in();
@@ -131,7 +133,9 @@ RestoredSession Session::restore(const std::string& path) { return restore_sessi
 std::span<const float> Session::logits() const { return {impl_->logits.data(), impl_->logits.size()}; }
 std::span<const TokenId> Session::tokens() const { return impl_->tokens; }
 size_t Session::n_ctx() const { return impl_->cache.layout().options().n_ctx; }
-bool Session::is_full() const { return impl_->tokens.size() >= n_ctx(); }
+bool Session::is_endless() const { return impl_->is_endless(); }
+size_t Session::max_tokens() const { return is_endless() ? std::numeric_limits<size_t>::max() : n_ctx(); }
+bool Session::is_full() const { return impl_->tokens.size() >= max_tokens(); }
 const Timings& Session::timings() const { return impl_->timings; }
 void Session::reset_timings() { impl_->timings = {}; }
 KvReport Session::report() const { return make_report(impl_->engine_impl().model.params, impl_->cache.layout(), impl_->tokens.size(), impl_->cache.committed_bytes()); }

@@ -81,20 +81,12 @@ size_t choose_tile_tokens(std::span<const AttentionSegment> segments, const Shap
   }
 }
 
-/// Most pieces that a query before `n_positions` sees in a layer (any layer if null).
-size_t most_entries(const KvLayerLayout* layer, size_t n_positions) {
-  const size_t all = ceil_div(n_positions, kPiecePositions) + 1;  // sinks and window may share a piece, which then counts twice
-  if (!layer || layer->window == 0) return all;
-  return std::min(all, ceil_div(layer->window, kPiecePositions) + 1 + ceil_div(layer->sinks, kPiecePositions));
-}
-
 /// One step's attention of one layer. Every worker builds the same one.
 class Step {
  public:
   Step(const Worker& worker, const AttentionArgs& args)
       : a_(args), shape_{args.n_heads, args.n_kv_heads, args.k_dim, args.v_dim}, kernels_(*args.kernels->attention) {
     const KvLayoutOptions& options = args.segments[0].cache->layout().options();
-    const KvLayerLayout& layer = args.segments[0].cache->layout().layer(args.layer);
     k_type_ = options.k_type;
     v_type_ = options.v_type;
     query_bytes_ = kernels::query_bytes(k_type_, a_.k_dim);
@@ -103,7 +95,7 @@ class Step {
     for (const AttentionSegment& s : a_.segments) {
       n_rows_ = std::max(n_rows_, s.row + s.n_tokens);
       n_tiles_ += ceil_div(s.n_tokens, tile_tokens_);
-      most_entries_ = std::max(most_entries_, most_entries(&layer, s.first_pos + s.n_tokens));
+      most_entries_ = std::max(most_entries_, most_pieces_seen(s.cache->layout().layer(a_.layer), s.first_pos + s.n_tokens));
     }
     by_pieces_ = tile_tokens_ == 1 && n_tiles_ * shape_.n_kv_heads < kUnitsPerWorker * n_workers;
     Carver carver(a_.workspace);
@@ -329,12 +321,18 @@ class Step {
 
 }  // namespace
 
-size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_positions, int n_workers) {
+size_t most_pieces_seen(const KvLayerLayout& layer, size_t n_positions) {
+  const size_t all = ceil_div(n_positions, kPiecePositions) + 1;  // sinks and window may share a piece, which then counts twice
+  if (layer.window == 0) return all;
+  return std::min(all, ceil_div(layer.window, kPiecePositions) + 1 + ceil_div(layer.sinks, kPiecePositions));
+}
+
+size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_pieces, int n_workers) {
   const Shape shape{n_heads, n_kv_heads, k_dim, v_dim};
   Carver carver(nullptr);
   for (int i = 0; i < 2; ++i) carver.take<std::byte>(n_tokens * n_heads * kernels::query_bytes(KvType::kF32, k_dim));  // with q_sink
   const size_t most_tiles = std::min(n_tokens, ceil_div(kUnitsPerWorker * size_t(n_workers), n_kv_heads));
-  take_rows(carver, most_tiles * n_heads * most_entries(nullptr, n_positions), shape.o_stride());
+  take_rows(carver, most_tiles * n_heads * n_pieces, shape.o_stride());
   Carver one(nullptr);
   WorkerScratch measure(one, shape);
   carver.take<std::byte>(one.used() * size_t(n_workers));

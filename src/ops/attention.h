@@ -35,8 +35,10 @@ struct AttentionArgs {
   std::byte* workspace = nullptr; ///< attention_workspace_bytes(…), shared by the team, 64-byte aligned
 };
 
-/// Workspace for a step: an upper bound over what its segments need. n_workers = team size; n_positions = the longest context.
-size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_positions,
+/// Most pieces that a query before position n_positions sees in a layer, those of sinks counted apart.
+size_t most_pieces_seen(const KvLayerLayout& layer, size_t n_positions);
+/// Workspace for a step: an upper bound over what its segments need. n_workers = team size; n_pieces = the most that any query sees.
+size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_pieces,
                                  int n_workers);
 
 /// Every worker of the team calls it with the same arguments. Writes k and v to the caches, then attends.

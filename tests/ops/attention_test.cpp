@@ -70,7 +70,7 @@ void step(const std::vector<Part>& parts, const Setup& setup) {
   const Shape shape = parts[0].sequence->shape;
   std::vector<float> q, k, v;
   std::vector<ops::AttentionSegment> segments;
-  size_t rows = 0, n_positions = 0;
+  size_t rows = 0, n_pieces = 0;
   const auto append = [](std::vector<float>& to, const std::vector<float>& from, size_t first, size_t n, size_t width) {
     to.insert(to.end(), from.begin() + long(first * width), from.begin() + long((first + n) * width));
   };
@@ -81,10 +81,10 @@ void step(const std::vector<Part>& parts, const Setup& setup) {
     append(k, p.sequence->k, p.first, p.n, shape.n_kv_heads * shape.k_dim);
     append(v, p.sequence->v, p.first, p.n, shape.n_kv_heads * shape.v_dim);
     rows += p.n;
-    n_positions = std::max(n_positions, p.first + p.n);
+    n_pieces = std::max(n_pieces, ops::most_pieces_seen(p.cache->layout().layer(0), p.first + p.n));
   }
   std::vector<float> out(rows * shape.n_heads * shape.v_dim);
-  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(rows, shape.n_heads, shape.n_kv_heads, shape.k_dim, shape.v_dim, n_positions, setup.n_threads) + 64);
+  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(rows, shape.n_heads, shape.n_kv_heads, shape.k_dim, shape.v_dim, n_pieces, setup.n_threads) + 64);
   std::memset(workspace.data(), 0xff, workspace.size());  // nothing may be taken as zero
   const std::vector<float> q_sink = q;
   ops::AttentionArgs args{.kernels = setup.kernels,
@@ -275,7 +275,7 @@ TEST_CASE("a cancelled step does no work but still meets its barriers") {
   cache->prepare(64);
   std::vector<float> q = s.q, k = s.k, v = s.v, out(s.n * s.out_row(), 5.0f);
   const ops::AttentionSegment segment{cache.get(), 0, 0, 64};
-  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(64, 4, 2, 32, 32, 64, 2));
+  AlignedBuffer<std::byte> workspace(ops::attention_workspace_bytes(64, 4, 2, 32, 32, 2, 2));
   const ops::AttentionArgs args{.kernels = setup.kernels, .segments = {&segment, 1}, .n_heads = 4, .n_kv_heads = 2, .k_dim = 32, .v_dim = 32, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data(), .workspace = workspace.data()};
   const std::atomic<bool> cancelled{true};
   run_team(2, [&](Worker& worker) { ops::attention(worker, args, &cancelled); });

@@ -1,0 +1,172 @@
+// A cache that forgets by the user's policy: the same bits however the tokens came in, memory that does not grow, and a report of what
+// was evicted. What forgetting means for the logits is compared with an independent way of computing it in tests/cli/policy_test.py.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "base/rng.h"
+#include "engine/engine_impl.h"
+#include "temp_dir.h"
+
+using namespace quern;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Settings {
+  std::string type = "f16";
+  size_t batch = 512;
+  int threads = 1;
+  uint32_t window = 300, sinks = 5;
+};
+
+std::shared_ptr<Engine> load(const std::string& model) {
+  return Engine::load((fs::path(QUERN_GOLDEN) / "tiny" / (model + ".gguf")).string(), {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
+}
+
+std::unique_ptr<Session> open(Engine& engine, const Settings& s) {
+  SessionOptions options;
+  options.n_ctx = 4096;
+  options.k_type = options.v_type = s.type;
+  options.batch = s.batch;
+  options.threads = s.threads;
+  options.kv_window = s.window;
+  options.kv_sinks = s.sinks;
+  return engine.new_session(options);
+}
+
+std::vector<TokenId> some_tokens(size_t n, uint64_t seed = 1) {
+  Rng rng(seed);
+  std::vector<TokenId> tokens(n);
+  for (TokenId& t : tokens) t = TokenId(3 + rng.below(247));
+  return tokens;
+}
+
+/// Logits after every token in [from, n).
+std::vector<float> logits_from(Session& session, std::span<const TokenId> tokens, size_t from) {
+  std::vector<float> out;
+  REQUIRE(session.sync(tokens.first(from)) == StepStatus::kDone);
+  for (size_t i = from; i < tokens.size(); ++i) {
+    out.insert(out.end(), session.logits().begin(), session.logits().end());
+    REQUIRE(session.append(tokens[i]) == StepStatus::kDone);
+  }
+  out.insert(out.end(), session.logits().begin(), session.logits().end());
+  return out;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0; }
+
+}  // namespace
+
+TEST_CASE("a window with sinks gives the same bits however the tokens came in") {
+  const auto tokens = some_tokens(1000);
+  for (const std::string model : {"llama", "gemma3"}) {  // full layers, and layers with a window of the model's own
+    const auto engine = load(model);
+    for (const KvType type : all_kv_types()) {
+      INFO(model << " " << kv_type_name(type));
+      const std::string name(kv_type_name(type));
+      const std::vector<float> whole = open(*engine, {.type = name})->all_logits(tokens);
+      for (const size_t batch : {1, 7, 64, 333}) {
+        if (batch == 1 && type != KvType::kInt8) continue;  // slow; one type is enough
+        CHECK(same_bits(open(*engine, {.type = name, .batch = batch, .threads = batch == 64 ? 2 : 1})->all_logits(tokens), whole));
+      }
+      const auto decoded = open(*engine, {.type = name, .threads = 2});
+      const size_t n_vocab = engine->info().n_vocab, from = 950;
+      CHECK(same_bits(logits_from(*decoded, tokens, from), std::span(whole).subspan((from - 1) * n_vocab)));
+    }
+  }
+}
+
+TEST_CASE("a window with sinks is another computation than none, and sinks matter") {
+  const auto engine = load("llama");
+  const auto tokens = some_tokens(400);
+  const size_t row = engine->info().n_vocab;
+  const auto at = [&](const std::vector<float>& logits, size_t position) { return std::span(logits).subspan(position * row, row); };
+  const std::vector<float> full = open(*engine, {.window = 0, .sinks = 0})->all_logits(tokens), window = open(*engine, {.window = 100, .sinks = 0})->all_logits(tokens);
+  const std::vector<float> sinks = open(*engine, {.window = 100, .sinks = 8})->all_logits(tokens);
+  CHECK(same_bits(at(full, 99), at(window, 99)));
+  CHECK_FALSE(same_bits(at(full, 100), at(window, 100)));
+  CHECK(same_bits(at(full, 107), at(sinks, 107)));
+  CHECK_FALSE(same_bits(at(full, 108), at(sinks, 108)));
+  CHECK_FALSE(same_bits(at(window, 399), at(sinks, 399)));
+}
+
+TEST_CASE("a restored window goes on with the same bits, and one of other sizes is refused by name") {
+  const testing::TempDir folder;
+  const std::string file = (folder.path / "s.quern").string();
+  const auto tokens = some_tokens(1100);
+  for (const std::string model : {"llama", "gemma3"}) {
+    const auto engine = load(model);
+    for (const KvType type : all_kv_types()) {
+      INFO(model << " " << kv_type_name(type));
+      const std::string name(kv_type_name(type));
+      const auto whole = open(*engine, {.type = name});
+      REQUIRE(whole->sync(std::span(tokens).first(900)) == StepStatus::kDone);
+      whole->save(file);
+      const auto restored = open(*engine, {.type = name, .batch = 100, .threads = 2});
+      CHECK(restored->restore(file).n_tokens == 900);
+      REQUIRE(whole->sync(tokens) == StepStatus::kDone);
+      REQUIRE(restored->sync(tokens) == StepStatus::kDone);
+      CHECK(restored->timings().reused_tokens == 900);
+      CHECK(same_bits(whole->logits(), restored->logits()));
+    }
+    const auto refusal = [&](const Settings& settings) {
+      try {
+        open(*engine, settings)->restore(file);
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    CHECK(refusal({.type = "int4", .window = 299}).find("a cache window of 300, but this run has 299") != std::string::npos);
+    CHECK(refusal({.type = "int4", .sinks = 0}).find("sink tokens: 5, but this run has 0") != std::string::npos);
+  }
+}
+
+TEST_CASE("a prefix is re-used as far back as the ring reaches, and read again beyond, with the bits of a cold start") {
+  const auto engine = load("llama");
+  const auto tokens = some_tokens(1500), other = some_tokens(1500, 2);
+  const auto session = open(*engine, {.batch = 128});
+  for (const size_t common : {1499, 1480, 1300, 600, 310, 3}) {
+    REQUIRE(session->sync(tokens) == StepStatus::kDone);
+    session->reset_timings();
+    std::vector<TokenId> next(tokens.begin(), tokens.begin() + ptrdiff_t(common));
+    next.insert(next.end(), other.begin(), other.begin() + 40);
+    const size_t oldest = session->impl().cache.oldest_rewind();
+    REQUIRE(session->sync(next) == StepStatus::kDone);
+    INFO(common << " in common, the ring goes back to " << oldest);
+    CHECK(session->timings().reused_tokens == (common >= oldest ? common : 0));
+    CHECK(session->timings().reread_tokens == (common >= oldest ? 0 : common));
+    const auto cold = open(*engine, {.batch = 512, .threads = 2});
+    REQUIRE(cold->sync(next) == StepStatus::kDone);
+    CHECK(same_bits(session->logits(), cold->logits()));
+  }
+}
+
+TEST_CASE("text without end: memory stays flat, the context is never full, and the report says what was evicted") {
+  const auto engine = load("llama");
+  const auto session = open(*engine, {.type = "int8", .batch = 256, .window = 200, .sinks = 4});
+  const auto tokens = some_tokens(79 * 256);
+  CHECK(session->n_ctx() == 204);
+  CHECK(session->is_endless());
+  REQUIRE(session->sync(std::span(tokens).first(6 * 256)) == StepStatus::kDone);
+  const uint64_t committed = session->report().committed_bytes;
+  const size_t workspace = session->impl().workspace.attention.size();
+  REQUIRE(session->sync(tokens) == StepStatus::kDone);
+  CHECK_FALSE(session->is_full());
+  const KvReport report = session->report();
+  CHECK(report.committed_bytes == committed);
+  CHECK(report.committed_bytes == session->impl().cache.layout().reserved_bytes());
+  CHECK(session->impl().workspace.attention.size() == workspace);
+  CHECK(report.used_tokens == tokens.size());
+  CHECK(report.policy == "window 200, sinks 4");
+  CHECK(report.evicted_tokens == tokens.size() - 204);
+  CHECK(report.first_evicted == 4);
+  CHECK(report.used_bytes == 204 * report.bytes_per_token);
+  for (const KvLayerReport& layer : report.per_layer) CHECK(layer.rows == 204);
+}
+
+TEST_CASE("a model that knows its positions by heart has no text without end") {
+  CHECK_THROWS_WITH(open(*load("gpt2"), {}), Catch::Contains("knows 64 positions by heart"));
+}
