@@ -26,7 +26,10 @@ class Sampler {
   std::vector<Candidate> candidates(std::span<const float> logits, std::span<const TokenId> history);
 
  private:
-  void adjust(std::span<const float> logits, std::span<const TokenId> history);
+  /// The logits with bias and penalty: themselves where there are none of either, else a copy.
+  std::span<const float> adjusted(std::span<const float> logits, std::span<const TokenId> history);
+  /// How many of `list`, which is sorted and has probabilities_ beside it, top-p and min-p keep; `sum` is the mass of 1.
+  size_t kept(size_t n, float sum) const;
 
   SamplingOptions options_;
   const kernels::VectorKernels& kernels_;
