@@ -40,6 +40,7 @@ void greet(const Engine& engine, const Conversation& conversation, Console& cons
 
 int chat(Options& o) {
   std::atomic<bool>& interrupted = conversation_interrupt_flag();
+  const ChatTerminal terminal;
   const auto engine = o.model.load();
   const SessionOptions session = o.model.session(engine->info().n_ctx_train);
   check_context(o.model, session, *engine);

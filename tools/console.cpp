@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "quern/error.h"
 
 namespace quern::cli {
@@ -21,6 +22,17 @@ bool wants_colours() {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   return !(no_color && *no_color) && !(term && std::string_view(term) == "dumb");
+}
+
+/// Control characters of an answer would act on the terminal (clear it, change its title): their pictures are shown instead.
+std::string harmless(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool acts = (uint8_t(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    if (acts) utf8_append(out, 0x2400 + (c == 0x7f ? 0x21 : uint32_t(c)));
+    else out += c;
+  }
+  return out;
 }
 
 void write_all(std::FILE* file, std::string_view text) {
@@ -71,7 +83,7 @@ void Console::answer(std::string_view text, bool dim) {
     out = dim ? kDim : kNormal;
     dim_ = dim;
   }
-  out += text;
+  out += out_terminal_ ? harmless(text) : text;
   at_line_start_ = text.back() == '\n';
   write_all(stdout, out);
 }

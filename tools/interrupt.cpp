@@ -19,7 +19,11 @@ void on_signal(int) {
 void on_conversation_interrupt(int) { interrupted.store(true); }
 
 void on_end(int signal) {
-  if (has_terminal) ::tcsetattr(STDIN_FILENO, TCSANOW, &terminal_at_start);
+  if (has_terminal) {
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &terminal_at_start);
+    constexpr char kPasteMarksOff[] = "\x1b[?2004l";
+    if (::write(STDIN_FILENO, kPasteMarksOff, sizeof kPasteMarksOff - 1) < 0) ::_exit(128 + signal);
+  }
   ::_exit(128 + signal);
 }
 

@@ -68,6 +68,12 @@ void use_utf8_locale() {
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+void write_to_terminal(std::string_view text) {
+  std::FILE* out = ::isatty(STDOUT_FILENO) ? stdout : stderr;
+  fmt::print(out, "{}", text);
+  std::fflush(out);
+}
+
 LineEditor* self(EditLine* editor) {
   void* data = nullptr;
   el_wget(editor, EL_CLIENTDATA, &data);
@@ -94,6 +100,8 @@ LineEditor::LineEditor(std::string history_file, std::atomic<bool>& interrupted,
   el_wset(editor_, EL_HIST, history_w, history_);
   el_wset(editor_, EL_EDITOR, L"emacs");
   el_wset(editor_, EL_SIGNAL, 0);
+  // Between two lines libedit turns echo and line mode on, whatever they were before.
+  el_wset(editor_, EL_SETTY, L"-x", L"-echo", L"-icanon", nullptr);
   el_wset(editor_, EL_PROMPT, +[](EditLine* e) { return self(e)->prompt_.data(); });
   el_wset(editor_, EL_GETCFN, &LineEditor::next_char);
   el_wset(editor_, EL_ADDFN, L"quern-paste", L"Insert a bracketed paste", &LineEditor::on_paste);
@@ -164,10 +172,14 @@ int LineEditor::next_char(EditLine* editor, wchar_t* out) {
     me.insert(std::exchange(me.initial_, {}));
     el_wset(editor, EL_REFRESH);
   }
-  const int n = me.read_char(*out);
+  int n = me.read_char(*out);
   if (n == 1 && *out == 3) {  // Ctrl-C of a terminal that sends no signal
     me.was_interrupted_ = true;
-    return -1;
+    n = -1;
+  }
+  if (me.was_interrupted_) {
+    const LineInfoW* line = el_wline(editor);
+    me.abandoned_ = to_utf8({line->buffer, size_t(line->lastchar - line->buffer)});
   }
   return n;
 }
@@ -175,14 +187,18 @@ int LineEditor::next_char(EditLine* editor, wchar_t* out) {
 unsigned char LineEditor::on_paste(EditLine* editor, int) {
   LineEditor& me = *self(editor);
   std::string text;
-  bool after_return = false;
+  int half_break = 0;
   while (!text.ends_with(kPasteEnd)) {
     const int byte = me.read_byte();
     if (byte < 0) return CC_EOF;
-    // Terminals send a line break as CR, LF or both.
-    if (byte == '\n' && after_return) text.pop_back();
-    after_return = byte == '\r';
-    text += after_return ? '\n' : char(byte);
+    const bool is_break = byte == '\n' || byte == '\r';
+    // Terminals send a line break as CR, LF or both, and libedit has the two exchanged on the way.
+    if (is_break && half_break != 0 && byte != half_break) {
+      half_break = 0;
+      continue;
+    }
+    half_break = is_break ? byte : 0;
+    text += is_break ? '\n' : char(byte);
   }
   text.resize(text.size() - kPasteEnd.size());
   while (text.ends_with('\n')) text.pop_back();
@@ -240,24 +256,19 @@ std::string LineEditor::expand(const std::string& line) const {
 }
 
 LineEditor::End LineEditor::read(const std::string& prompt, const std::string& initial, std::string& line) {
-  std::FILE* out = ::isatty(STDOUT_FILENO) ? stdout : stderr;
   prompt_ = to_wide(prompt);
   initial_ = initial;
   was_interrupted_ = false;
   interrupted_ = false;
-  fmt::print(out, "\x1b[?2004h");
-  std::fflush(out);
   int n = 0;
   const wchar_t* text = el_wgets(editor_, &n);
-  fmt::print(out, "\x1b[?2004l");
   const bool complete = text && n > 0 && text[n - 1] == L'\n';
   if (!complete) {
-    fmt::print(out, "\n");
-    std::fflush(out);
+    write_to_terminal("\n");
     el_reset(editor_);
+    line = std::exchange(abandoned_, {});
     return was_interrupted_ ? End::kInterrupt : End::kEndOfInput;
   }
-  std::fflush(out);
   line = expand(to_utf8({text, size_t(n - 1)}));
   return End::kLine;
 }
@@ -289,15 +300,18 @@ void LineEditor::load_history() {
   for (size_t i = first; i < lines.size(); ++i) out << lines[i] << '\n';
 }
 
-QuietTerminal::QuietTerminal() {
-  if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+ChatTerminal::ChatTerminal() {
+  if (!::isatty(STDIN_FILENO) || ::tcgetattr(STDIN_FILENO, &before_) != 0) return;
   termios quiet = before_;
   quiet.c_lflag &= ~tcflag_t(ECHO | ICANON);
   changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
+  if (changed_) write_to_terminal("\x1b[?2004h");
 }
 
-QuietTerminal::~QuietTerminal() {
-  if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+ChatTerminal::~ChatTerminal() {
+  if (!changed_) return;
+  write_to_terminal("\x1b[?2004l");
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
 }
 
 std::string default_history_file() {

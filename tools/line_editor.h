@@ -24,6 +24,7 @@ class LineEditor {
   LineEditor& operator=(const LineEditor&) = delete;
 
   /// Reads a line (without its line break; a pasted text may hold line breaks of its own). `initial` stands in it already.
+  /// On kInterrupt `line` is what stood in it.
   End read(const std::string& prompt, const std::string& initial, std::string& line);
   void remember(const std::string& text);
 
@@ -45,18 +46,20 @@ class LineEditor {
   EditLine* editor_;
   HistoryW* history_;
   std::wstring prompt_;
-  std::string initial_;
+  std::string initial_, abandoned_;
   bool was_interrupted_ = false;
   std::vector<std::pair<std::string, std::string>> folded_;  ///< what stands in the line, the long text it stands for
 };
 
-/// While an answer is made, what is typed is not echoed into it; it waits for the next line.
-class QuietTerminal {
+/// The terminal as a conversation wants it, from before the model is loaded: what is typed or pasted meanwhile is not echoed into
+/// the output, waits for the next line, and keeps the marks of a paste. As it was before at the end; signal handlers that end the
+/// program restore it too (interrupt.cpp).
+class ChatTerminal {
  public:
-  QuietTerminal();
-  ~QuietTerminal();
-  QuietTerminal(const QuietTerminal&) = delete;
-  QuietTerminal& operator=(const QuietTerminal&) = delete;
+  ChatTerminal();
+  ~ChatTerminal();
+  ChatTerminal(const ChatTerminal&) = delete;
+  ChatTerminal& operator=(const ChatTerminal&) = delete;
 
  private:
   termios before_{};

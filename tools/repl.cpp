@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/utf8.h"
 #include "report_text.h"
 
 namespace quern::cli {
@@ -62,7 +63,7 @@ TurnOptions Repl::turn_options(Progress& progress, bool& answer_began) {
     // What stands between the thinking and the answer is a blank line of no use on its own.
     if (options_.hide_thinking && !answer_began) text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
     answer_began = answer_began || !text.empty();
-    console_.answer(text, thinking);
+    console_.answer(utf8_repair(text), thinking);
   };
   return turn;
 }
@@ -119,18 +120,21 @@ void Repl::handle(const std::string& text) {
 LineEditor::End Repl::read_message(LineEditor& editor, std::string& text) {
   std::string line;
   LineEditor::End end = editor.read(std::string(kPrompt), std::exchange(next_input_, {}), line);
+  text = line;
   if (end != LineEditor::End::kLine) return end;
   if (line.starts_with(kQuotes)) {
     text = line.substr(kQuotes.size());
     while (!text.ends_with(kQuotes)) {
-      if ((end = editor.read(std::string(kMorePrompt), {}, line)) != LineEditor::End::kLine) return end;
+      if ((end = editor.read(std::string(kMorePrompt), {}, line)) != LineEditor::End::kLine) {
+        text.insert(0, kQuotes);
+        return end;
+      }
       text += (text.empty() ? "" : "\n") + line;
     }
     text.resize(text.size() - kQuotes.size());
     while (text.ends_with('\n')) text.pop_back();
     return end;
   }
-  text = line;
   while (text.ends_with('\\')) {
     text.back() = '\n';
     if ((end = editor.read(std::string(kMorePrompt), {}, line)) != LineEditor::End::kLine) return end;
@@ -147,6 +151,10 @@ int Repl::run_terminal() {
     const LineEditor::End end = read_message(editor, text);
     if (end == LineEditor::End::kEndOfInput) return 0;
     if (end == LineEditor::End::kInterrupt) {
+      if (!text.empty()) {  // a line that was given up
+        n_interrupts = 0;
+        continue;
+      }
       if (++n_interrupts == 2) return 130;
       console_.note("[Ctrl-C once more, Ctrl-D or /exit to leave]");
       continue;
@@ -155,7 +163,6 @@ int Repl::run_terminal() {
     if (is_blank(text)) continue;
     editor.remember(text);
     try {
-      const QuietTerminal quiet;
       handle(text);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kInterrupted) return error.exit_status();

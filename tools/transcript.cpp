@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/utf8.h"
+
 namespace quern::cli {
 namespace {
 
@@ -29,7 +31,7 @@ std::string as_json(const Conversation& conversation, const ModelInfo& model) {
 std::string as_markdown(const Conversation& conversation, const ModelInfo& model) {
   std::string out = fmt::format("# Conversation with {}\n", model.name);
   const auto add = [&](std::string_view title, const std::string& text) {
-    out += fmt::format("\n## {}\n\n{}", title, text);
+    out += fmt::format("\n## {}\n\n{}", title, utf8_repair(text));
     if (!text.ends_with('\n')) out += '\n';
   };
   if (!conversation.system().empty()) add("System", conversation.system());
