@@ -150,6 +150,7 @@ class Runner {
     args.q_sink = s_.has_sinks ? s_.ws.q_sink.data() : nullptr;
     args.k = s_.ws.k.data();
     args.v = s_.ws.v.data();
+    args.slopes = p_.alibi_slopes.empty() ? nullptr : p_.alibi_slopes.data();
     args.scale = p_.attention_scale;
     args.softcap = p_.attention_softcap;
     args.out = s_.ws.attn.data();

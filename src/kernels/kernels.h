@@ -127,6 +127,9 @@ struct AttendPiece {
   size_t o_stride;               ///< v_dim rounded up to a multiple of 16 or more; what stands past v_dim is unspecified
   float* weights_seen;           ///< optional [256]: += Σ over queries of exp(s − m)/l, for eviction by use; null otherwise
   std::byte* scratch;            ///< 64-byte aligned, attend_scratch_bytes(n_queries, k_dim, v_dim)
+  // ALiBi (arXiv 2108.12409), or null: score = fma(slope, distance + offset in the piece, score), after scale and cap.
+  const float* slopes = nullptr;     ///< [n_queries]
+  const float* distances = nullptr;  ///< [n_queries] the piece's first position minus the query's
 };
 
 struct AttentionKernels {

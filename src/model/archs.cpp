@@ -6,6 +6,8 @@ namespace {
 
 constexpr ArchSpec kArchs[] = {
     {.name = "arcee", .rope = RopePairing::kInterleaved, .activation = Activation::kReluSquared},
+    {.name = "baichuan", .rope = RopePairing::kInterleaved, .alibi_max_bias = 8.0f, .alibi_layers = 40},
+    {.name = "bloom", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer, .alibi_max_bias = 8.0f},
     {.name = "chatglm", .rope = RopePairing::kInterleaved},
     {.name = "codeshell", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "cohere2", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .window_pattern = 4, .rope_in_windows_only = true},
@@ -25,6 +27,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "internlm2", .rope = RopePairing::kInterleaved},
     {.name = "llama", .rope = RopePairing::kInterleaved},
     {.name = "minicpm", .rope = RopePairing::kInterleaved, .embedding_scale = 12.0f, .depth_scale = 1.4f, .base_width = 256, .divide_logits = true},
+    {.name = "mpt", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "nemotron", .activation = Activation::kReluSquared, .norm = NormKind::kLayer},
     {.name = "olmo", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .bare_norms = true},
     {.name = "olmo2"},
@@ -35,6 +38,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "qwen", .ff_counts_both = true},
     {.name = "qwen2"},
     {.name = "qwen3"},
+    {.name = "refact", .rope = RopePairing::kNone, .alibi_max_bias = 8.0f},
     {.name = "seed_oss"},
     {.name = "smollm3", .rope = RopePairing::kInterleaved, .no_rope_pattern = 4},
     {.name = "stablelm", .norm = NormKind::kLayer},

@@ -34,6 +34,8 @@ struct ArchSpec {
   uint32_t no_rope_pattern = 0;       ///< layer i has no rotation when i % n == n−1; 0: all layers rotate
   bool rope_in_windows_only = false;  ///< in a model with windows, layers that see everything have no rotation
   float local_rope_base = 0.0f;       ///< rope base of windowed layers when the file has none; 0: as the others
+  float alibi_max_bias = 0.0f;        ///< where the file gives none; 0: no ALiBi
+  uint32_t alibi_layers = 0;          ///< 0, or: only a model of so many layers has ALiBi, and then no rotation
   float attention_softcap = 0.0f;     ///< where the file gives none; 0: none
   float logit_softcap = 0.0f;
   uint32_t width_scaled_layers = 0;   ///< a model of so many layers scales q·k by the width a head, 1/sqrt(n_embd / n_heads), not by

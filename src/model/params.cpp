@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/trig.h"
 
 namespace quern {
 namespace {
@@ -115,6 +116,26 @@ RopeParams read_rope(const Keys& keys, const ModelParams& p) {
   return rope;
 }
 
+/// Slopes of ALiBi (arXiv 2108.12409, section 3): a geometric series that ends at 2^-max_bias; heads past a power of two get the odd
+/// terms of the series with twice as many.
+std::vector<float> alibi_slopes(float max_bias, uint32_t n_heads) {
+  uint32_t power = 1;
+  while (power * 2 <= n_heads) power *= 2;
+  std::vector<float> slopes(n_heads);
+  for (uint32_t head = 0; head < n_heads; ++head) {
+    const double exponent = head < power ? double(head + 1) / power : double(2 * (head - power) + 1) / (2.0 * power);
+    slopes[head] = float(pow_f64(2.0, -double(max_bias) * exponent));
+  }
+  return slopes;
+}
+
+void read_alibi(const Keys& keys, ModelParams& p) {
+  const ArchSpec& arch = *p.arch;
+  const bool by_row = arch.alibi_layers == 0 || arch.alibi_layers == p.n_layers;
+  const float max_bias = keys.maybe_float("attention.max_alibi_bias").value_or(by_row ? arch.alibi_max_bias : 0.0f);
+  if (max_bias > 0.0f) p.alibi_slopes = alibi_slopes(max_bias, p.layers[0].n_heads);
+}
+
 void read_ropes(const Keys& keys, ModelParams& p) {
   p.ropes.push_back(read_rope(keys, p));
   const ArchSpec& arch = *p.arch;
@@ -122,7 +143,7 @@ void read_ropes(const Keys& keys, ModelParams& p) {
   for (size_t i = 0; i < p.layers.size(); ++i) {
     const bool off_by_place = arch.no_rope_pattern != 0 && i % arch.no_rope_pattern == arch.no_rope_pattern - 1;
     const bool off_by_sight = arch.rope_in_windows_only && any_window && p.layers[i].window == 0;
-    if (arch.rope == RopePairing::kNone || off_by_place || off_by_sight) p.layers[i].rope = kNoRope;
+    if (arch.rope == RopePairing::kNone || !p.alibi_slopes.empty() || off_by_place || off_by_sight) p.layers[i].rope = kNoRope;
   }
   const float local_base = keys.maybe_positive("rope.freq_base_swa").value_or(arch.local_rope_base);
   if (local_base <= 0.0f) return;
@@ -203,6 +224,7 @@ ModelParams read_params(const gguf::Header& header) {
   const auto eps_key = p.arch->norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
   p.norm_eps = keys.maybe_positive(eps_key).value_or(1e-5f);
   read_layers(keys, p);
+  read_alibi(keys, p);
   read_ropes(keys, p);
   read_scales(keys, p);
   p.qkv_clamp = keys.maybe_float("attention.clamp_kqv").value_or(0.0f);

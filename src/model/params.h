@@ -46,6 +46,7 @@ struct ModelParams {
   bool parallel_residual = false;     ///< attention and feed-forward part both read the layer's input
   float attention_scale = 1.0f;       ///< times q·k
   float attention_softcap = 0.0f;     ///< 0: none
+  std::vector<float> alibi_slopes;    ///< [n_heads] what a position further back costs a score (ALiBi), or empty
   float logit_softcap = 0.0f;
   std::vector<RopeParams> ropes;      ///< [0] for full layers, [1] for windowed ones where they differ
   std::vector<LayerParams> layers;

@@ -57,6 +57,8 @@ struct WorkerScratch {
   Rows running{}, partial{};
   uint16_t* begin = nullptr;
   uint16_t* end = nullptr;
+  float* slopes = nullptr;
+  float* distances = nullptr;
   float* rotated = nullptr;
   float* zeros = nullptr;
   std::byte* attend = nullptr;
@@ -67,6 +69,8 @@ struct WorkerScratch {
         partial(take_rows(carver, s.tile_rows(), s.o_stride())),
         begin(carver.take<uint16_t>(s.tile_rows())),
         end(carver.take<uint16_t>(s.tile_rows())),
+        slopes(carver.take<float>(s.tile_rows())),
+        distances(carver.take<float>(s.tile_rows())),
         rotated(carver.take<float>(s.k_dim)),
         zeros(carver.take<float>(s.v_dim)),
         attend(carver.take<std::byte>(kernels::attend_scratch_bytes(s.tile_rows(), s.k_dim, s.v_dim))) {}
@@ -213,6 +217,7 @@ class Step {
           scratch_.begin[n * shape_.group() + j] = uint16_t(begin - start);
           scratch_.end[n * shape_.group() + j] = uint16_t(end - start);
         }
+        if (a_.slopes) place_bias(u, token, entry, n * shape_.group());
         ++n;
       }
     }
@@ -235,8 +240,17 @@ class Step {
                      .o = out.o,
                      .o_stride = shape_.o_stride(),
                      .weights_seen = nullptr,
-                     .scratch = scratch_.attend});
+                     .scratch = scratch_.attend,
+                     .slopes = a_.slopes ? scratch_.slopes : nullptr,
+                     .distances = scratch_.distances});
     return n;
+  }
+
+  /// Slopes of the query heads of a token, and how far it is from the piece: rows [first, first + group) of the scratch.
+  void place_bias(const Unit& u, size_t token, Entry entry, size_t first) {
+    const size_t position = entry.sink ? u.segment->cache->sink_query_position(u.position(token)) : u.position(token);
+    std::copy_n(a_.slopes + u.head * shape_.group(), shape_.group(), scratch_.slopes + first);
+    std::fill_n(scratch_.distances + first, shape_.group(), float(entry.piece * kPiecePositions) - float(position));
   }
 
   /// The pieces that tokens of a unit see, in the order in which they merge: those of the sinks, then the others.

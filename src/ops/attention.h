@@ -29,6 +29,7 @@ struct AttentionArgs {
   float* k = nullptr;             ///< [n_tokens][n_kv_heads][k_dim], after rope; may be overwritten (Hadamard)
   float* v = nullptr;             ///< [n_tokens][n_kv_heads][v_dim]; may be overwritten
   const float* sinks = nullptr;   ///< [n_heads] learned sink logits (gpt-oss), or null
+  const float* slopes = nullptr;  ///< [n_heads] ALiBi: a position d before the query has slope·d taken off its score; or null
   float scale = 1.0f;
   float softcap = 0.0f;
   float* out = nullptr;           ///< [n_tokens][n_heads][v_dim]

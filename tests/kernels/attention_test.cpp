@@ -23,6 +23,7 @@ struct Piece {
   std::vector<float> queries;  // [n_queries][k_dim]
   std::vector<uint16_t> begin, end;
   float scale = 0.125f, softcap = 0.0f;
+  std::vector<float> slopes, distances;  // empty: no ALiBi
 
   Piece(KvType kt, KvType vt, size_t kd, size_t vd, size_t n, uint64_t seed) : k_type(kt), v_type(vt), k_dim(kd), v_dim(vd), n_queries(n) {
     Rng rng(seed);
@@ -46,6 +47,14 @@ struct Piece {
     }
     for (size_t i = 0; i < n * k_dim; ++i) queries.push_back(rng.uniform(-3, 3));
   }
+
+  /// Slopes of ALiBi; the queries stand some way behind what they see.
+  void add_bias() {
+    for (size_t i = 0; i < n_queries; ++i) {
+      slopes.push_back(0.25f / float(i + 1));
+      distances.push_back(-float(end[i] + i * 100));
+    }
+  }
 };
 
 struct Result {
@@ -58,7 +67,7 @@ Result attend(const AttentionKernels& kernels, const Piece& p) {
   AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim));
   for (size_t i = 0; i < p.n_queries; ++i) kernels.prepare_query(p.k_type, p.queries.data() + i * p.k_dim, p.k_dim, prepared.data() + i * query_size);
   kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.v_block.data(), prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
-                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data()});
+                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data(), p.slopes.empty() ? nullptr : p.slopes.data(), p.distances.data()});
   std::vector<float> packed;
   for (size_t i = 0; i < p.n_queries; ++i) packed.insert(packed.end(), r.o.begin() + long(i * stride), r.o.begin() + long(i * stride + p.v_dim));
   r.o = packed;
@@ -80,6 +89,7 @@ double worst_error(const Piece& p, const Result& r) {
       for (size_t d = 0; d < p.k_dim; ++d) dot += double(row[d]) * double(p.queries[i * p.k_dim + d]);
       dot *= double(p.scale);
       if (p.softcap > 0) dot = double(p.softcap) * std::tanh(dot / double(p.softcap));
+      if (!p.slopes.empty()) dot += double(p.slopes[i]) * (double(p.distances[i]) + double(pos));
       s.push_back(dot);
       top = std::max(top, dot);
     }
@@ -109,7 +119,11 @@ TEST_CASE("attention of a piece agrees with double arithmetic") {
           Piece p(type, type, dim, dim, 11, dim);
           p.softcap = softcap;
           CAPTURE(kernels.name, kv_type_name(type), dim, softcap);
+          const Result plain = attend(*kernels.attention, p);
+          CHECK(worst_error(p, plain) < tolerance(type));
+          p.add_bias();
           CHECK(worst_error(p, attend(*kernels.attention, p)) < tolerance(type));
+          CHECK(worst_error(p, plain) > 2 * tolerance(type));  // the bias is noticed
         }
       }
     }
@@ -126,7 +140,8 @@ TEST_CASE("attention gives the same bits on every instruction set, for every hea
         for (const size_t n_queries : {1, 3, 7, 8, 9, 22}) {
           const KvType v_type = all_kv_types()[seed % all_kv_types().size()];
           ++seed;
-          const Piece p(k_type, v_type, dim, seed % 2 ? dim : dim / 2 + 1, n_queries, seed);
+          Piece p(k_type, v_type, dim, seed % 2 ? dim : dim / 2 + 1, n_queries, seed);
+          if (seed % 4 == 0) p.add_bias();
           const Result expected = attend(plain, p), got = attend(*kernels.attention, p);
           CAPTURE(kernels.name, kv_type_name(k_type), kv_type_name(v_type), dim, n_queries);
           REQUIRE(std::all_of(expected.o.begin(), expected.o.end(), [](float x) { return std::isfinite(x); }));

@@ -41,6 +41,7 @@ struct Setup {
   size_t max_chunk = 512;
   float scale = 0.18f, softcap = 0.0f;
   std::vector<float> sinks = {};
+  std::vector<float> slopes = {};
   int n_threads = 1;
   const kernels::Kernels* kernels = kernels::kernels_for(kernels::Isa::kScalar);
 };
@@ -99,6 +100,7 @@ void step(const std::vector<Part>& parts, const Setup& setup) {
                           .k = k.data(),
                           .v = v.data(),
                           .sinks = setup.sinks.empty() ? nullptr : setup.sinks.data(),
+                          .slopes = setup.slopes.empty() ? nullptr : setup.slopes.data(),
                           .scale = setup.scale,
                           .softcap = setup.softcap,
                           .out = out.data(),
@@ -142,6 +144,9 @@ double worst_error(const Sequence& s, const Setup& setup, const std::vector<floa
         for (size_t d = 0; d < shape.k_dim; ++d) dot += double(q[d]) * double(k[d]);
         dot *= double(setup.scale);
         if (setup.softcap > 0) dot = double(setup.softcap) * std::tanh(dot / double(setup.softcap));
+        // With sinks, a position is never further away than the window and the sinks are wide.
+        const size_t furthest = setup.policy.window ? setup.policy.window + setup.policy.sinks - 1 : t;
+        if (!setup.slopes.empty()) dot -= double(setup.slopes[h]) * double(pos < setup.policy.sinks ? std::min(t, furthest) - pos : t - pos);
         const double weight = std::exp(dot);
         sum += weight;
         for (size_t d = 0; d < shape.v_dim; ++d) o[d] += weight * double(v[d]);
@@ -163,6 +168,11 @@ TEST_CASE("attention over an f32 cache agrees with double arithmetic") {
   SECTION("window of 8") { setup.window = 8; }
   SECTION("window of 256") { setup.window = 256; }
   SECTION("sinks and window") { setup.policy = {.window = 50, .sinks = 4}; }
+  SECTION("ALiBi") { setup.slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f}; }
+  SECTION("ALiBi with sinks and window") {
+    setup.policy = {.window = 50, .sinks = 4};
+    setup.slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f};
+  }
   CHECK(worst_error(s, setup, run(s, setup, 512), 7) < 1e-5);
   CHECK(worst_error(s, setup, run(s, setup, 1), 7) < 1e-5);
 }

@@ -12,7 +12,7 @@ RMS, LAYER, LAYER_BIAS = "rms", "layer", "layer with bias"
 # What a model is unless its row says otherwise.
 DEFAULTS = {
     "n_layers": 3, "n_embd": 64, "n_ff": 96, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_ctx": 256,
-    "norm": RMS, "norms": ("attn_norm", "ffn_norm"), "output_norm": True, "output": True, "output_bias": False,
+    "norm": RMS, "norms": ("attn_norm", "ffn_norm"), "embd_norm": False, "output_norm": True, "output": True, "output_bias": False,
     "fused_qkv": False, "qkv_bias": False, "o_bias": False, "ffn": GATED, "ffn_bias": False, "ff_key": None,
     "qk_norm": None,                 # None, "head" (one weight for every head), "each" (a row for each head), "all" (over all heads)
     "rope_dims": None,               # as many as the head has
@@ -25,6 +25,10 @@ DEFAULTS = {
 # name -> (architecture, what differs, what is special about it)
 MODELS = {
     "arcee": ("arcee", {"ffn": PLAIN}, "squared ReLU without a gate"),
+    "baichuan-13b": ("baichuan", {"n_layers": 40, "n_embd": 32, "n_heads": 2, "n_kv_heads": 2, "n_ff": 32}, "40 layers: ALiBi in place of rotation"),
+    "baichuan-7b": ("baichuan", {"n_layers": 32, "n_embd": 32, "n_heads": 2, "n_kv_heads": 2, "n_ff": 32}, "32 layers: as llama"),
+    "bloom": ("bloom", {"norm": LAYER_BIAS, "n_heads": 4, "n_kv_heads": 4, "fused_qkv": True, "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True,
+                        "norms": ("attn_norm", "ffn_norm"), "embd_norm": True, "output": False}, "ALiBi, a norm of the embeddings"),
     "chatglm": ("chatglm", {"fused_qkv": True, "qkv_bias": True, "ffn": FUSED, "rope_dims": 8}, "fused tensors, half of each head rotated"),
     "codeshell": ("codeshell", {"norm": LAYER_BIAS, "fused_qkv": True, "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True},
                   "layer norm, biases everywhere, half-split pairs"),
@@ -53,6 +57,9 @@ MODELS = {
     "internlm2": ("internlm2", {}, "as llama"),
     "minicpm": ("minicpm", {"keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.4), "embedding_scale": ("f32", 6.0)}},
                 "scales of embedding, residual stream and logits (a divisor)"),
+    "mpt": ("mpt", {"norm": LAYER, "n_kv_heads": 2, "fused_qkv": True, "ffn": PLAIN, "output": False, "n_heads": 6, "n_embd": 96,
+                    "keys": {"attention.max_alibi_bias": ("f32", 8.0), "attention.clamp_kqv": ("f32", 1.0)}},
+            "ALiBi with six heads, no biases, queries, keys and values clamped"),
     "nemotron": ("nemotron", {"norm": LAYER_BIAS, "ffn": PLAIN, "rope_dims": 8}, "squared ReLU, layer norm, half of each head rotated"),
     "olmo": ("olmo", {"norm": LAYER, "norms": (), "output_norm": False, "keys": {"attention.clamp_kqv": ("f32", 0.9)}},
              "layer norm without weights; queries, keys and values clamped"),
@@ -61,6 +68,7 @@ MODELS = {
                       "output_bias": True}, "parallel residual, biases everywhere and on the logits"),
     "plamo": ("plamo", {"norms": ("attn_norm",)}, "parallel residual with RMS norm"),
     "qwen": ("qwen", {"n_kv_heads": 4, "fused_qkv": True, "qkv_bias": True, "ff_key": 192}, "the key feed_forward_length counts gate and up together"),
+    "refact": ("refact", {"n_kv_heads": 1}, "ALiBi with RMS norm, multi-query attention"),
     "seed_oss": ("seed_oss", {"norms": ("attn_norm", "post_attention_norm"), "qkv_bias": True, "head_dim_keys": True, "head_dim": 32},
                  "post_attention_norm is the norm before the feed-forward part"),
     "smollm3": ("smollm3", {"n_layers": 4, "output": False}, "the fourth layer does not rotate"),
@@ -145,6 +153,8 @@ class TinyModel:
         for name, dims in p["extra"].items():
             factors = len(dims) == 1
             self.gguf.add_tensor(name + ".weight", dims, "F32", self._numbers(1, 0.25) if factors else self._numbers(0, 0.15))
+        if p["embd_norm"]:
+            self._norm("token_embd_norm", [p["n_embd"]])
         if p["output_norm"]:
             self._norm("output_norm", [p["n_embd"]])
         self._matrix("token_embd", p["n_embd"], N_VOCAB)

@@ -162,14 +162,24 @@ void integer_scores(const AttendPiece& a, size_t first, size_t last, float* scor
   });
 }
 
-/// Scales and caps the dots of one query, then leaves p = exp(s − m) in their place, 0 where it does not see.
-inline void softmax_row(float* s, size_t begin, size_t end, float scale, float softcap, float* m, float* l) {
+/// The bias of 16 positions from `offset` of a piece on: a slope times how far they are from the query.
+struct DistanceBias {
+  float slope, distance;
+  F32x16 added_to(F32x16 score, size_t offset) const {
+    alignas(64) static constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return fma(set1(slope), add(set1(distance + float(offset)), load(kLane)), score);
+  }
+};
+
+/// Scales, caps and biases (where bias is not null) the dots of one query, then leaves p = exp(s − m) in their place, 0 where it does not see.
+inline void softmax_row(float* s, size_t begin, size_t end, float scale, float softcap, const DistanceBias* bias, float* m, float* l) {
   const F32x16 lowest = set1(-__builtin_inff());
   const size_t first = begin / kTile, last = (end + kTile - 1) / kTile;
   F32x16 best = lowest;
   for (size_t t = first; t < last; ++t) {
     F32x16 x = mul(load(s + t * kTile), set1(scale));
     if (softcap > 0.0f) x = mul(set1(softcap), tanh16(div(x, set1(softcap))));
+    if (bias) x = bias->added_to(x, t * kTile);
     if (t * kTile < begin || t * kTile + kTile > end) {
       x = select(lane_range(begin > t * kTile ? begin - t * kTile : 0, lesser(kTile, end - t * kTile)), x, lowest);
     }
@@ -339,7 +349,8 @@ void attend(const AttendPiece& a) {
     case KvType::kInt4: integer_scores<KeysInt4>(a, first, last, scores); break;
   }
   for (size_t i = 0; i < a.n_queries; ++i) {
-    softmax_row(scores + i * kPiecePositions, a.begin[i], a.end[i], a.scale, a.softcap, a.m + i, a.l + i);
+    const DistanceBias bias = a.slopes ? DistanceBias{a.slopes[i], a.distances[i]} : DistanceBias{};
+    softmax_row(scores + i * kPiecePositions, a.begin[i], a.end[i], a.scale, a.softcap, a.slopes ? &bias : nullptr, a.m + i, a.l + i);
     for (size_t d = 0; d < a.v_dim; d += 16) store(a.o + i * a.o_stride + d, zero());
   }
   const size_t row_bytes = kv_row_size(a.v_type, a.v_dim).code_bytes;
