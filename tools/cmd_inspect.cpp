@@ -1,5 +1,5 @@
-// `quern inspect FILE`: what a GGUF file says, for people or as JSON, and one tensor as float32. Reads headers only;
-// tensor data is touched by --tensor alone. Shows any architecture, also one that quern cannot run.
+// `quern inspect FILE`: what a GGUF file says, for people or as JSON, and one tensor as float32. Reads headers, and of the tensors the
+// small ones that loading decodes; large data is touched by --tensor alone. Shows any architecture, also one that quern cannot run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "command.h"
 #include "gguf/model_file.h"
 #include "kv_plan.h"
+#include "model/describe.h"
 #include "quant/decode.h"
 
 namespace quern::cli {
@@ -175,9 +176,25 @@ void print_tensors(const Header& header) {
   }
 }
 
+void print_facts(std::string_view source, const std::vector<ModelFact>& facts) {
+  for (const ModelFact& fact : facts) {
+    fmt::print("  {:<13} {:<20} {}\n", source, fact.what, fact.value);
+    source = "";
+  }
+}
+
+void print_model(const ModelDescription& model) {
+  if (model.refusal.empty()) fmt::print("\nhow quern computes it\n");
+  else fmt::print("\nquern cannot run this file: {}\n", model.refusal);
+  print_facts("from its row", model.row);
+  print_facts("from keys", model.keys);
+  print_facts("from tensors", model.tensors);
+}
+
 /// The sections, in order; json_report has the same as members.
 void print_report(const ModelFile& file, bool full) {
   print_summary(file, count_tensors(file.header()));
+  print_model(describe_model(file.header()));
   print_metadata(file.header(), full);
   print_tensors(file.header());
 }
@@ -239,6 +256,16 @@ ordered_json tensors_json(const Header& header) {
   return out;
 }
 
+ordered_json model_json(const ModelDescription& model) {
+  ordered_json out = {{"runs", model.refusal.empty()}};
+  if (!model.refusal.empty()) out["refusal"] = utf8_repair(model.refusal);
+  for (const auto& [source, facts] : {std::pair("row", &model.row), {"keys", &model.keys}, {"tensors", &model.tensors}}) {
+    out[source] = ordered_json::array();
+    for (const ModelFact& fact : *facts) out[source].push_back({{"what", fact.what}, {"value", fact.value}});
+  }
+  return out;
+}
+
 ordered_json json_report(const ModelFile& file, bool full) {
   const Header& header = file.header();
   const Totals totals = count_tensors(header);
@@ -256,6 +283,7 @@ ordered_json json_report(const ModelFile& file, bool full) {
     out["types"][std::string(format->name)] = {
         {"tensors", count.n_tensors}, {"elements", count.n_elems}, {"bytes", count.n_bytes}};
   }
+  out["model"] = model_json(describe_model(header));
   out["metadata"] = ordered_json::object();
   for (const auto& [key, value] : header.metadata) out["metadata"][utf8_repair(key)] = value_json(value, full);
   out["tensors"] = tensors_json(header);

@@ -212,10 +212,15 @@ void read_scales(const Keys& keys, ModelParams& p) {
 ModelParams read_params(const gguf::Header& header) {
   const auto arch_name = header.get_string("general.architecture");
   if (!arch_name) throw_error(ErrorKind::kModel, "the key general.architecture is missing; supported architectures: {}", arch_names());
+  const ArchSpec* arch = find_arch(*arch_name);
+  if (!arch) throw_error(ErrorKind::kModel, "architecture {} is not supported; supported: {}", gguf::quoted(*arch_name), arch_names());
+  return read_params(header, *arch);
+}
+
+ModelParams read_params(const gguf::Header& header, const ArchSpec& arch) {
   ModelParams p;
-  p.arch = find_arch(*arch_name);
-  if (!p.arch) throw_error(ErrorKind::kModel, "architecture {} is not supported; supported: {}", gguf::quoted(*arch_name), arch_names());
-  const Keys keys(header, *arch_name);
+  p.arch = &arch;
+  const Keys keys(header, arch.name);
   p.name = std::string(header.get_string("general.name").value_or(""));
   p.n_layers = uint32_t(keys.size("block_count", 4096));
   p.n_embd = uint32_t(keys.size("embedding_length"));

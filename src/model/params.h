@@ -54,5 +54,7 @@ struct ModelParams {
 
 /// @throws Error(kModel): unknown architecture (with those that are supported), a missing or senseless key (named, with the value).
 ModelParams read_params(const gguf::Header& header);
+/// The same with a row of the caller's choice.
+ModelParams read_params(const gguf::Header& header, const ArchSpec& arch);
 
 }  // namespace quern

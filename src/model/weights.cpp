@@ -9,6 +9,14 @@
 namespace quern {
 namespace {
 
+std::string computable_formats() {
+  std::string names;
+  for (const FormatInfo& format : all_formats()) {
+    if (format.can_decode) names += (names.empty() ? "" : ", ") + std::string(format.name);
+  }
+  return names;
+}
+
 class Loader {
  public:
   explicit Loader(const gguf::Header& header) : header_(header) {}
@@ -77,7 +85,7 @@ class Loader {
     std::vector<uint64_t> found = tensor->dims;
     while (found.size() > dims.size() && found.back() == 1) found.pop_back();
     if (found != dims) throw_error(ErrorKind::kModel, "the tensor {} has shape [{}]; wanted is [{}]", name, fmt::join(tensor->dims, ", "), fmt::join(dims, ", "));
-    if (!tensor->format->can_decode) throw_error(ErrorKind::kModel, "the tensor {} is of type {}, which quern cannot compute with", name, tensor->format->name);
+    if (!tensor->format->can_decode) throw_error(ErrorKind::kModel, "the tensor {} is of type {}, which quern cannot compute with; it can with {}", name, tensor->format->name, computable_formats());
     return *tensor;
   }
 
@@ -128,6 +136,31 @@ void load_ffn(const Loader& load, const std::string& blk, const ModelParams& par
   layer.ffn_post_norm = load.norm(blk + "post_ffw_norm", params.n_embd, false);
 }
 
+/// Optional parts are seen from their tensors, so one that a single layer lacks would pass for another architecture: the file is damaged.
+void check_alike(const std::vector<LayerWeights>& layers) {
+  using Has = bool (*)(const LayerWeights&);
+  const std::pair<const char*, Has> parts[] = {
+      {"attn_norm", [](const LayerWeights& l) { return bool(l.attn_norm); }},
+      {"ffn_norm", [](const LayerWeights& l) { return bool(l.ffn_norm); }},
+      {"post_attention_norm", [](const LayerWeights& l) { return bool(l.attn_post_norm); }},
+      {"post_ffw_norm", [](const LayerWeights& l) { return bool(l.ffn_post_norm); }},
+      {"attn_q_norm", [](const LayerWeights& l) { return bool(l.q_norm); }},
+      {"attn_k_norm", [](const LayerWeights& l) { return bool(l.k_norm); }},
+      {"attn_norm.bias", [](const LayerWeights& l) { return !l.attn_norm.bias.empty(); }},
+      {"ffn_norm.bias", [](const LayerWeights& l) { return !l.ffn_norm.bias.empty(); }},
+      {"bias of attn_q", [](const LayerWeights& l) { return !l.q.bias.empty(); }},
+      {"bias of attn_k", [](const LayerWeights& l) { return !l.k.bias.empty(); }},
+      {"bias of attn_v", [](const LayerWeights& l) { return !l.v.bias.empty(); }},
+      {"bias of attn_output", [](const LayerWeights& l) { return !l.o.bias.empty(); }},
+  };
+  for (size_t i = 1; i < layers.size(); ++i) {
+    for (const auto& [name, has] : parts) {
+      if (has(layers[i]) == has(layers[0])) continue;
+      throw_error(ErrorKind::kModel, "layer {} has {} {}, unlike layer 0; a file whose layers differ so is damaged", i, has(layers[i]) ? "a tensor" : "no tensor", name);
+    }
+  }
+}
+
 }  // namespace
 
 ModelWeights load_weights(const gguf::Header& header, const ModelParams& params) {
@@ -151,6 +184,7 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
     load_ffn(load, blk, params, params.layers[i], w.layers[i]);
     if (bare_norms) w.layers[i].attn_norm = w.layers[i].ffn_norm = bare;
   }
+  check_alike(w.layers);
   return w;
 }
 

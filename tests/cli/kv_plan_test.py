@@ -2,8 +2,13 @@
 import json
 import os
 import subprocess
+import sys
+import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from gguf_bytes import STRING, build  # noqa: E402
 
 QUERN = os.environ["QUERN"]
 TINY = Path(os.environ["QUERN_GOLDEN"]) / "tiny"
@@ -34,7 +39,10 @@ class KvPlan(unittest.TestCase):
         self.assertEqual(plan(TINY / "qwen2.gguf", "-c", "256")["types"]["f16"]["bytes"], [report["committed_bytes"]])
 
     def test_an_unsupported_architecture_has_no_plan_and_says_why(self):
-        self.assertIn("gpt2", plan(TINY / "gpt2.gguf")["unknown"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "other.gguf"
+            path.write_bytes(build([("general.architecture", STRING, "no-such")], []))
+            self.assertIn("architecture 'no-such' is not supported; supported: ", plan(path)["unknown"])
 
 
 if __name__ == "__main__":
