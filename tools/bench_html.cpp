@@ -55,6 +55,12 @@ tr:last-child td { border-bottom: 0; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
 )css";
 
+}  // namespace
+
+const char* page_style() { return kStyle; }
+
+namespace {
+
 std::string series_name(const BenchResults& r, int threads, const std::string& kv) {
   return r.machine.size() > 1 ? fmt::format("{}, {} thr.", kv, threads) : kv;
 }

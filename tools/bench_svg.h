@@ -26,6 +26,8 @@ struct Bar {
 
 std::string svg_lines(const LinePlot& plot);
 std::string svg_bars(const std::vector<Bar>& bars, const std::string& title, int color);
+/// The style sheet that plots and tables of a page are drawn with.
+const char* page_style();
 /// Text for HTML.
 std::string escape_html(std::string_view text);
 

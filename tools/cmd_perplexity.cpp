@@ -15,6 +15,7 @@
 #include "perplexity_html.h"
 #include "quern/perplexity.h"
 #include "report_text.h"
+#include "stream_report.h"
 
 namespace quern::cli {
 namespace {
@@ -24,8 +25,8 @@ constexpr double kWorthAWarning = 1.10;  // perplexity ratio
 struct Options {
   ModelOptions model;
   std::string file, html;
-  std::vector<std::string> compare;
-  int64_t n_chunks = 0;
+  std::vector<std::string> compare, stream;
+  int64_t n_chunks = 0, n_tokens = 0, stride = 100;
   bool apart = false, json = false;
 };
 
@@ -100,16 +101,42 @@ void warn_of_bad_types(const PerplexityReport& report) {
   }
 }
 
-void write_html(const Options& o, const PerplexityReport& report, const Engine& engine) {
-  std::ofstream file(o.html, std::ios::binary);
-  const std::string about = fmt::format("{} tokens scored, {} chunks of {}, activations {}", report.n_scored, report.n_chunks, report.n_ctx, o.model.act);
-  file << perplexity_html(report, engine.info().name.empty() ? engine.info().path : engine.info().name, about);
+std::string model_name(const Engine& engine) { return engine.info().name.empty() ? engine.info().path : engine.info().name; }
+
+void write_page(const std::string& path, const std::string& page) {
+  std::ofstream file(path, std::ios::binary);
+  file << page;
   file.close();
-  if (!file) throw Error(ErrorKind::kRuntime, fmt::format("writing '{}' failed: {}", o.html, std::strerror(errno)));
+  if (!file) throw Error(ErrorKind::kRuntime, fmt::format("writing '{}' failed: {}", path, std::strerror(errno)));
+}
+
+/// One text from beginning to end, once for each column.
+void run_stream(const Options& o, const std::string& text) {
+  StreamOptions options;
+  for (const std::string& column : o.stream) options.columns.push_back(parse_stream_column(column));
+  const auto engine = o.model.load();
+  options.session = o.model.session(0);
+  options.n_tokens = size_t(o.n_tokens);
+  options.stride = size_t(o.stride);
+  options.n_scored = std::min(options.n_scored, options.stride);
+  options.cancelled = &interrupt_flag();
+  if (!o.model.quiet && ::isatty(STDERR_FILENO)) {
+    options.on_progress = [](const std::string& column, size_t done, size_t total) {
+      fmt::print(stderr, "\r{}: {} of {} tokens\033[K{}", column, done, total, done == total ? "\r\033[K" : "");
+      std::fflush(stderr);
+    };
+  }
+  const StreamReport report = measure_stream(engine, engine->tokenize(text, true, false), options);
+  nlohmann::ordered_json json = {{"model", engine->info().name}, {"act", o.model.act}, {"k_type", options.session.k_type}, {"v_type", options.session.v_type}};
+  json.update(stream_json(report));
+  if (o.json) fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  else fmt::print("{}", stream_table(report));
+  if (!o.html.empty()) write_page(o.html, stream_html(report, model_name(*engine), fmt::format("{} predictions of one text, each token given as it stands there; K {}, V {}", with_commas(report.n_tokens), options.session.k_type, options.session.v_type)));
 }
 
 void run(const Options& o) {
   const std::string text = read_text(o.file);
+  if (!o.stream.empty()) return run_stream(o, text);
   const auto engine = o.model.load();
   PerplexityOptions options;
   options.session = o.model.session(512);
@@ -122,7 +149,7 @@ void run(const Options& o) {
   const PerplexityReport report = measure_perplexity(engine, engine->tokenize(text, true, false), options);
   if (o.json) fmt::print("{}\n", to_json(report, *engine, o).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   else print_table(report, options.compare);
-  if (!o.html.empty()) write_html(o, report, *engine);
+  if (!o.html.empty()) write_page(o.html, perplexity_html(report, model_name(*engine), fmt::format("{} tokens scored, {} chunks of {}, activations {}", report.n_scored, report.n_chunks, report.n_ctx, o.model.act)));
   if (!o.model.quiet) warn_of_bad_types(report);
 }
 
@@ -138,9 +165,16 @@ void add_perplexity(CLI::App& app) {
   auto* compare = command->add_option("--compare-kv", o->compare, "Caches to compare with an f32 one: TYPE or K:V, with commas between")->delimiter(',');
   for (const char* one : {"--kv-type", "--k-type", "--v-type"}) command->get_option(one)->excludes(compare);
   command->add_flag("--apart", o->apart, "Of each TYPE of --compare-kv, also the keys alone and the values alone")->needs(compare);
-  command->add_option("--html", o->html, "Write the comparison as a page with a plot of size against quality")->needs(compare);
+  auto* stream = command->add_option("--stream", o->stream, "Read the text once from beginning to end and score every prediction, once for each of these: full, window:N[:S], recompute:N; the first is what the others are compared with")->delimiter(',')->excludes(compare);
+  command->add_option("--tokens", o->n_tokens, "Predictions of --stream (default: the whole text)")->needs(stream)->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  command->add_option("--stride", o->stride, "recompute:N computes its window anew every so many tokens and scores the last 16 of each (default 100)")->needs(stream)->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+  for (const char* one : {"--ctx", "--chunks", "--kv-window"}) command->get_option(one)->excludes(stream);
+  command->add_option("--html", o->html, "Write the comparison as a page with a plot: size against quality, or the curves of --stream");
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the table");
-  command->callback([o] { run(*o); });
+  command->callback([o] {
+    if (!o->html.empty() && o->compare.empty() && o->stream.empty()) throw Error(ErrorKind::kUsage, "--html draws a comparison; give --compare-kv or --stream too");
+    run(*o);
+  });
 }
 
 }  // namespace quern::cli

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <map>
+
 #include "model_path.h"
 
 namespace quern::cli {
@@ -28,6 +31,7 @@ void add_cache_options(CLI::App& command, ModelOptions& o) {
   command.add_option("--k-type", o.k_type, "Element type of the keys alone")->excludes(both);
   command.add_option("--v-type", o.v_type, "Element type of the values alone")->excludes(both);
   add_policy_options(command, o);
+  command.add_option("--kv-memory-limit", o.memory_limit, "Most memory that the cache may take, as 512M or 1.5G (K, M, G are powers of 1024); a run that needs more stops and says so");
 }
 
 void add_policy_options(CLI::App& command, ModelOptions& o) {
@@ -42,6 +46,23 @@ void check_context(const ModelOptions& o, const SessionOptions& session, const E
   const std::string option = o.kv_window ? fmt::format("--kv-window {} with {} sinks", session.kv_window, session.kv_sinks) : fmt::format("-c {}", n_ctx);
   fmt::print(stderr, "quern: warning: {} is beyond the {} tokens the model was trained for; expect worse answers past that\n", option, trained);
 }
+
+namespace {
+
+uint64_t parse_bytes(const std::string& option, const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
+  const std::map<std::string, double> units = {{"", 1.0}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
+  const auto found = units.find(unit);
+  if (end == text.c_str() || found == units.end() || !(number * found->second >= 1.0 && number * found->second < 0x1p62)) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} '{}' is no size; give bytes, or a number with K, M, G or T, like 512M", option, text));
+  }
+  return uint64_t(number * found->second);
+}
+
+}  // namespace
 
 std::shared_ptr<Engine> ModelOptions::load() const {
   EngineOptions options;
@@ -64,6 +85,7 @@ SessionOptions ModelOptions::session(size_t default_ctx) const {
   if (!kv_type.empty()) s.k_type = s.v_type = kv_type;
   if (!k_type.empty()) s.k_type = k_type;
   if (!v_type.empty()) s.v_type = v_type;
+  if (!memory_limit.empty()) s.memory_limit_bytes = parse_bytes("--kv-memory-limit", memory_limit);
   s.kv_window = uint32_t(kv_window);
   s.kv_sinks = kv_window ? uint32_t(kv_sinks) : 0;
   return s;

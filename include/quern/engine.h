@@ -55,7 +55,7 @@ struct SessionOptions {
   uint32_t kv_window = 0;          ///< keep the last so many tokens and generate without end; n_ctx is then not asked; 0: keep all
   uint32_t kv_sinks = 0;           ///< and the first so many, for ever
   uint32_t kv_heavy = 0;           ///< keep about so many tokens, those that attention uses most; 0: keep all
-  uint64_t memory_limit_bytes = 0; ///< 0: none
+  uint64_t memory_limit_bytes = 0; ///< most that the cache may commit; 0: what the machine has left (MemAvailable, cgroup)
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {

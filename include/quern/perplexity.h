@@ -45,6 +45,49 @@ struct PerplexityReport {
   std::vector<CacheQuality> caches;
 };
 
+/// One way of remembering a long text.
+struct StreamColumn {
+  enum class Kind { kCache, kRecompute };
+  Kind kind = Kind::kCache;
+  std::string name;                     ///< as the user wrote it
+  uint32_t window = 0, sinks = 0, heavy = 0;  ///< kCache: as in SessionOptions; all 0: everything is kept
+  uint32_t recompute = 0;               ///< kRecompute: the last so many tokens, computed from an empty cache
+};
+
+struct StreamOptions {
+  SessionOptions session;               ///< types and batch; context and policy are the columns'
+  size_t n_tokens = 0;                  ///< predictions to score; 0: all that the text has
+  size_t bucket = 1000;                 ///< predictions of a row of the report
+  size_t stride = 100, n_scored = 16;   ///< kRecompute: computed anew every `stride` tokens, the last n_scored predictions of each are scored
+  std::vector<StreamColumn> columns;    ///< ≥ 1; the first is what the others are compared with
+  const std::atomic<bool>* cancelled = nullptr;
+  std::function<void(const std::string& column, size_t done, size_t total)> on_progress;  ///< tokens
+};
+
+/// Mean negative log-likelihoods in nats over the predictions of a bucket.
+struct StreamBucket {
+  double nll = 0;                       ///< of all predictions that the column scored
+  double compared = 0, reference = 0;   ///< of those that the first column scored too, here and there
+  size_t n = 0, n_compared = 0;
+};
+
+struct StreamFigures {
+  StreamColumn column;
+  std::vector<StreamBucket> buckets;
+  StreamBucket all;
+  uint64_t committed_bytes = 0;         ///< of the cache at the end
+};
+
+struct StreamReport {
+  size_t n_tokens = 0, bucket = 0;
+  std::vector<StreamFigures> columns;
+};
+
+/// Reads a text once from beginning to end, every token given as it stands there (teacher-forced), and scores each prediction: how a
+/// cache that forgets holds out over a long text. A text of the model's own falls into repetition and looks good whatever is forgotten.
+/// @throws Error(kUsage) where the text is too short or a column makes no sense, Error(kInterrupted), and what Session throws.
+StreamReport measure_stream(const std::shared_ptr<Engine>& engine, std::span<const TokenId> tokens, const StreamOptions& options);
+
 /// llama.cpp's way: the text is cut into chunks of n_ctx tokens, each starts from an empty cache (its first token replaced by BOS where
 /// the model asks for one), and the tokens of its second half are scored.
 /// @throws Error(kUsage) where the text does not fill one chunk, Error(kInterrupted), and what Session throws.

@@ -139,14 +139,23 @@ size_t available_memory_bytes() {
   for (std::string line; std::getline(in, line);) {
     if (line.rfind("MemAvailable:", 0) == 0) available = size_t(std::stoull(line.substr(13))) << 10;
   }
-  const auto limit_by = [&](const std::string& folder, const char* limit_name, const char* usage_name) {
+  // Pages of files that nobody has touched lately count as used, but are given up before anything is killed.
+  const auto idle_file_bytes = [](const std::string& folder, const std::string& name) {
+    std::ifstream stat(folder + "/memory.stat");
+    size_t bytes = 0;
+    for (std::string line; std::getline(stat, line);) {
+      if (line.rfind(name + " ", 0) == 0) bytes = std::stoull(line.substr(name.size() + 1));
+    }
+    return bytes;
+  };
+  const auto limit_by = [&](const std::string& folder, const char* limit_name, const char* usage_name, const char* idle_name) {
     const std::string limit = first_line(folder + limit_name), usage = first_line(folder + usage_name);
     if (limit.empty() || limit == "max" || usage.empty()) return;
-    const size_t most = std::stoull(limit), used = std::stoull(usage);
+    const size_t most = std::stoull(limit), all = std::stoull(usage), used = all - std::min(all, idle_file_bytes(folder, idle_name));
     available = std::min(available, most > used ? most - used : 0);
   };
-  for (const std::string& folder : cgroup_folders("")) limit_by(folder, "/memory.max", "/memory.current");
-  for (const std::string& folder : cgroup_folders("memory")) limit_by(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes");
+  for (const std::string& folder : cgroup_folders("")) limit_by(folder, "/memory.max", "/memory.current", "inactive_file");
+  for (const std::string& folder : cgroup_folders("memory")) limit_by(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file");
   return available;
 }
 

@@ -18,7 +18,7 @@ const CpuInfo& cpu_info();
 /// Physical cores in the affinity mask, limited by the cgroup's CPU quota (v1 and v2); at least 1.
 int usable_cores();
 
-/// MemAvailable and the cgroup's memory.max less its use, whichever is smaller.
+/// MemAvailable and the cgroup's memory.max less its use (idle file pages not counted), whichever is smaller.
 size_t available_memory_bytes();
 
 }  // namespace quern

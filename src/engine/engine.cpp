@@ -65,6 +65,7 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
   KvLayoutOptions layout;
   layout.k_type = type(options.k_type);
   layout.v_type = type(options.v_type);
+  layout.memory_limit_bytes = options.memory_limit_bytes;
   layout.policy = {options.kv_window, options.kv_sinks, options.kv_heavy};
   if (options.batch == 0 || options.batch > 65536) throw_error(ErrorKind::kUsage, "--batch is {}; allowed is 1 to 65536", options.batch);
   if (layout.policy.window > 0) {  // the sequence has no end: the context is what a query sees

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/engine_impl.h"
+#include "engine/scoring.h"
 #include "parallel/team.h"
 
 namespace quern {
@@ -34,21 +35,6 @@ Moments moments(const std::vector<double>& values) {
   if (values.size() > 1) m.error = std::sqrt(squares / double(values.size()) / double(values.size() - 1));
   return m;
 }
-
-/// Logits as a distribution: their maximum, and the sum of exp(x − max) in double.
-struct Softmax {
-  double max = 0, log_sum = 0;
-  /// Leaves exp(x − max) in `exps`.
-  Softmax(const kernels::VectorKernels& kernels, const float* logits, size_t n, float* exps) {
-    const float top = kernels.max(logits, n);
-    kernels.exp_sum(logits, top, exps, n);
-    double sum = 0;
-    for (size_t i = 0; i < n; ++i) sum += double(exps[i]);
-    max = double(top);
-    log_sum = std::log(sum);
-  }
-  double log_probability(float logit) const { return double(logit) - max - log_sum; }
-};
 
 Score score(const kernels::VectorKernels& kernels, const float* logits, const float* reference, size_t n, TokenId next, float* exps) {
   Score s;

@@ -81,6 +81,7 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
     keep = 0;
   }
   s.tokens.resize(keep);
+  s.cache.check_memory(wanted.size());  // before minutes of reading, not after them
   s.logits_at = 0;
   s.timings.reused_tokens += keep;
   s.page_in();

@@ -45,7 +45,7 @@ KvCache::~KvCache() {
   if (base_) munmap(base_, layout_.reserved_bytes());
 }
 
-void KvCache::prepare(size_t n_tokens) {
+uint64_t KvCache::missing_bytes(size_t n_tokens) const {
   uint64_t missing = 0;
   for (size_t i = 0; i < layout_.n_layers(); ++i) {
     const KvLayerLayout& l = layout_.layer(i);
@@ -53,8 +53,12 @@ void KvCache::prepare(size_t n_tokens) {
     const size_t wanted = l.slots_for(n_tokens);
     if (wanted > committed_slots_[i]) missing += (wanted - committed_slots_[i]) * uint64_t(l.piece_bytes);
   }
-  if (missing > 0) {
-    check_memory(n_tokens, missing);
+  return missing;
+}
+
+void KvCache::prepare(size_t n_tokens) {
+  if (missing_bytes(n_tokens) > 0) {
+    check_memory(n_tokens);
     for (size_t i = 0; i < layout_.n_layers(); ++i) commit(i, layout_.layer(i).slots_for(n_tokens));
   }
   high_water_ = std::max(high_water_, n_tokens);
@@ -67,8 +71,9 @@ void KvCache::prepare(size_t n_tokens) {
   }
 }
 
-void KvCache::check_memory(size_t n_tokens, uint64_t missing) const {
-  const uint64_t limit = layout_.options().memory_limit_bytes, total = committed_bytes_ + missing;
+void KvCache::check_memory(size_t n_tokens) const {
+  const uint64_t missing = missing_bytes(n_tokens), limit = layout_.options().memory_limit_bytes, total = committed_bytes_ + missing;
+  if (missing == 0) return;
   if (limit > 0 && total > limit) {
     throw_error(ErrorKind::kRuntime, "the KV cache needs {:.1f} MiB for {} tokens and its limit is {:.1f} MiB: raise the limit, lower the context or choose a smaller KV type",
                 mib(total), n_tokens, mib(limit));

@@ -30,6 +30,8 @@ class KvCache {
 
   /// Commits what positions [0, n_tokens) need, before a forward step writes them (cold, may throw kRuntime on lack of memory).
   void prepare(size_t n_tokens);
+  /// @throws Error(kRuntime), naming both numbers, where [0, n_tokens) would take more than the limit or than the machine has left.
+  void check_memory(size_t n_tokens) const;
   /// After a step: positions [0, n_tokens) are complete.
   void advance(size_t n_tokens) { n_tokens_ = n_tokens; }
   /// Forgets positions ≥ n_tokens and releases whole pieces. Returns false (and changes nothing) where a ring has
@@ -68,7 +70,7 @@ class KvCache {
     const KvLayerLayout& l = layout_.layer(layer);
     return l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes;
   }
-  void check_memory(size_t n_tokens, uint64_t missing) const;
+  uint64_t missing_bytes(size_t n_tokens) const;
   void commit(size_t layer, size_t n_slots);
   void release(size_t layer, size_t n_slots);
 
