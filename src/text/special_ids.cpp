@@ -110,8 +110,16 @@ std::vector<TokenId> find_end_tokens(const gguf::Header& header, Vocab& vocab, c
   return ids;
 }
 
-/// Phi-3 was trained with white space dropped after its special tokens (rstrip in its tokenizer.json, which GGUF does
-/// not carry).
+/// A mask takes the place of a word and of the space in front of it (lstrip in the tokenizer.json of these models, which
+/// GGUF does not carry).
+void strip_before_mask(const gguf::Header& header, Vocab& vocab) {
+  const std::string_view architecture = header.get_string("general.architecture").value_or("");
+  if (architecture != "nomic-bert-moe" && architecture != "jina-bert-v3") return;
+  const TokenId mask = vocab.find("<mask>");
+  if (mask != kNoToken) vocab.attributes(mask) |= kAttrStripLeft;
+}
+
+/// Phi-3 was trained with white space dropped after its special tokens (rstrip, likewise).
 void strip_after_special_tokens(const gguf::Header& header, Vocab& vocab) {
   std::string name(header.get_string("general.name").value_or(""));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
@@ -135,13 +143,14 @@ SpecialIds find_special_ids(const gguf::Header& header, Vocab& vocab, bool add_b
   ids.bos = id_by_key(header, vocab, "tokenizer.ggml.bos_token_id");
   ids.eos = id_by_key(header, vocab, "tokenizer.ggml.eos_token_id");
   ids.unknown = id_by_key(header, vocab, "tokenizer.ggml.unknown_token_id");
-  if (vocab.kind() == VocabKind::kSentencePiece) {  // the names that SentencePiece itself gives
-    if (!header.find("tokenizer.ggml.bos_token_id")) ids.bos = named.find("<s>");
+  if (vocab.kind() != VocabKind::kByteLevel) {  // the names that SentencePiece itself gives; T5 has no <s>
+    if (!header.find("tokenizer.ggml.bos_token_id") && vocab.kind() != VocabKind::kUnigram) ids.bos = named.find("<s>");
     if (!header.find("tokenizer.ggml.eos_token_id")) ids.eos = named.find("</s>");
     if (!header.find("tokenizer.ggml.unknown_token_id")) ids.unknown = named.find("<unk>");
   }
   ids.add_bos = header.get_bool("tokenizer.ggml.add_bos_token").value_or(add_bos_by_default && ids.bos != kNoToken);
-  ids.add_eos = header.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  const bool add_eos_by_default = vocab.kind() == VocabKind::kUnigram && ids.eos != kNoToken;
+  ids.add_eos = header.get_bool("tokenizer.ggml.add_eos_token").value_or(add_eos_by_default);
   const auto need = [&](bool& wanted, TokenId id, std::string_view which) {
     if (!wanted || id != kNoToken) return;
     wanted = false;
@@ -157,6 +166,7 @@ SpecialIds find_special_ids(const gguf::Header& header, Vocab& vocab, bool add_b
     const TokenId id = named.find_control(name);
     if (id != kNoToken) vocab.attributes(id) |= kAttrShown;
   }
+  strip_before_mask(header, vocab);
   strip_after_special_tokens(header, vocab);
   return ids;
 }

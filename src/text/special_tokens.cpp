@@ -1,4 +1,4 @@
-// The trie of special tokens and the longest-first cut.
+// The longest-first cut at special tokens.
 #include "text/special_tokens.h"
 
 #include <algorithm>
@@ -81,66 +81,21 @@ SpecialTokens::SpecialTokens(const Vocab& vocab) : vocab_(vocab) {
       throw_error(ErrorKind::kModel, "special token {} has {} bytes, allowed are {}", i, n_bytes, kMaxSpecialBytes);
     }
     longest_ = std::max(longest_, n_bytes);
+    has_user_tokens_ |= !(attributes & (kAttrControl | kAttrUnknown));
     ids.push_back(TokenId(i));
   }
-  build(std::move(ids));
-}
-
-void SpecialTokens::build(std::vector<TokenId> ids) {
-  std::sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) { return vocab_.text(a) < vocab_.text(b); });
-  // Breadth first: each waiting range holds the sorted texts that pass through `node` after `depth` bytes.
-  struct Range {
-    uint32_t node;
-    size_t begin, end, depth;
-  };
-  nodes_.assign(1, Node{});
-  std::vector<Range> waiting = {{0, 0, ids.size(), 0}};
-  for (size_t w = 0; w < waiting.size(); ++w) {
-    Range range = waiting[w];
-    const TokenId first = range.begin < range.end ? ids[range.begin] : kNoToken;
-    if (first != kNoToken &&
-        vocab_.text(first).size() == range.depth) {  // the shortest sorts first, and texts are distinct
-      Node& node = nodes_[range.node];
-      node.any_token = first;
-      const uint16_t attributes = vocab_.attributes(first);
-      if (!(attributes & (kAttrControl | kAttrUnknown))) node.user_token = first, has_user_tokens_ = true;
-      ++range.begin;
-    }
-    nodes_[range.node].first_child = uint32_t(nodes_.size());
-    for (size_t begin = range.begin; begin < range.end;) {
-      const uint8_t byte = uint8_t(vocab_.text(ids[begin])[range.depth]);
-      size_t end = begin;
-      while (end < range.end && uint8_t(vocab_.text(ids[end])[range.depth]) == byte) ++end;
-      waiting.push_back({uint32_t(nodes_.size()), begin, end, range.depth + 1});
-      if (range.depth == 0) roots_[byte] = uint32_t(nodes_.size());
-      nodes_.push_back(Node{});
-      nodes_.back().byte = byte;
-      ++nodes_[range.node].n_children;
-      begin = end;
-    }
-  }
-}
-
-const SpecialTokens::Node* SpecialTokens::child(const Node& node, uint8_t byte) const {
-  const Node* begin = nodes_.data() + node.first_child;
-  const Node* end = begin + node.n_children;
-  const Node* found = std::lower_bound(begin, end, byte, [](const Node& n, uint8_t b) { return n.byte < b; });
-  return found != end && found->byte == byte ? found : nullptr;
+  trie_ = TokenTrie(vocab, std::move(ids));
 }
 
 SpecialTokens::Match SpecialTokens::longest(const Input& input, size_t at, size_t limit) const {
-  const std::string_view text = input.text;
   Match best;
+  size_t n_seen = 0;
   bool touches_plain = false;
-  limit = std::min(limit, text.size() - at);
-  const uint32_t root = limit > 0 ? roots_[uint8_t(text[at])] : 0;
-  const Node* node = root ? &nodes_[root] : nullptr;
-  for (size_t n = 1; node; ++n) {
-    touches_plain |= input.is_plain(at + n - 1);
-    const TokenId token = input.parse_special && !touches_plain ? node->any_token : node->user_token;
-    if (token != kNoToken) best = {n, token};
-    node = n < limit ? child(*node, uint8_t(text[at + n])) : nullptr;
-  }
+  trie_.prefixes(input.text.substr(at, limit), [&](size_t n_bytes, TokenId token) {
+    for (; n_seen < n_bytes; ++n_seen) touches_plain |= input.is_plain(at + n_seen);
+    const bool always = !(vocab_.attributes(token) & (kAttrControl | kAttrUnknown));
+    if (always || (input.parse_special && !touches_plain)) best = {n_bytes, token};
+  });
   return best;
 }
 

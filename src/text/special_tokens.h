@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/tokenizer.h"
+#include "text/trie.h"
 #include "text/vocab.h"
 
 namespace quern::text {
@@ -28,14 +29,6 @@ class SpecialTokens {
   std::vector<Fragment> partition(std::string_view text, bool parse_special, std::span<const ByteRange> plain = {}) const;
 
  private:
-  /// The children of a node lie side by side, ordered by their byte.
-  struct Node {
-    uint32_t first_child = 0;
-    uint16_t n_children = 0;
-    uint8_t byte = 0;
-    TokenId user_token = kNoToken;  ///< the token that ends here, when it is always recognised
-    TokenId any_token = kNoToken;   ///< the token that ends here
-  };
   struct Match {
     size_t length = 0;
     TokenId token = kNoToken;
@@ -48,14 +41,11 @@ class SpecialTokens {
     bool is_plain(size_t at) const { return !plain.empty() && plain[at]; }
   };
 
-  void build(std::vector<TokenId> ids);
-  const Node* child(const Node& node, uint8_t byte) const;
   /// The longest token at `at` that has at most `limit` bytes; length 0 when there is none.
   Match longest(const Input& input, size_t at, size_t limit) const;
 
   const Vocab& vocab_;
-  std::vector<Node> nodes_;
-  uint32_t roots_[256] = {};  ///< node of a first byte, 0 for none
+  TokenTrie trie_;
   size_t longest_ = 0;
   bool has_user_tokens_ = false;
 };

@@ -12,6 +12,8 @@
 #include "text/special_ids.h"
 #include "text/special_tokens.h"
 #include "text/spm.h"
+#include "text/unigram.h"
+#include "text/unigram_normalizer.h"
 
 namespace quern {
 
@@ -40,8 +42,10 @@ VocabKind vocab_kind(const gguf::Header& header) {
   if (!model) throw_error(ErrorKind::kModel, "tokenizer.ggml.model is missing: the file has no tokenizer");
   if (*model == "llama") return VocabKind::kSentencePiece;
   if (*model == "gpt2") return VocabKind::kByteLevel;
+  if (*model == "t5") return VocabKind::kUnigram;
   throw_error(ErrorKind::kModel,
-              "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE) and 'gpt2' (byte-level BPE)",
+              "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE), 'gpt2' (byte-level BPE) and 't5' "
+              "(SentencePiece unigram)",
               gguf::quoted(*model));
 }
 
@@ -68,13 +72,20 @@ class GgufTokenizer final : public Tokenizer {
       : vocab_(header, vocab_kind(header)) {
     const bool byte_level = vocab_.kind() == VocabKind::kByteLevel;
     const PreTokenizerSpec* spec = byte_level ? &pre_tokenizer_spec(header, pre_override, warnings) : nullptr;
-    SpecialIds ids = find_special_ids(header, vocab_, spec ? spec->add_bos : true, warnings);
+    const bool add_bos = spec ? spec->add_bos : vocab_.kind() == VocabKind::kSentencePiece;
+    SpecialIds ids = find_special_ids(header, vocab_, add_bos, warnings);
     bos_ = ids.bos;
     eos_ = ids.eos;
     add_bos_ = ids.add_bos;
     add_eos_ = ids.add_eos;
     end_tokens_ = std::move(ids.end_tokens);
     special_.emplace(vocab_);
+    if (vocab_.kind() == VocabKind::kUnigram) {
+      normalizer_.emplace(header);
+      add_space_prefix_ = normalizer_->add_space_prefix();
+      unigram_.emplace(vocab_, ids.unknown);
+      return;
+    }
     if (!byte_level) {
       add_space_prefix_ = header.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
       sentence_piece_.emplace(vocab_, ids.unknown);
@@ -98,6 +109,8 @@ class GgufTokenizer final : public Tokenizer {
     if (options.add_special && add_bos_ && !(options.single_bos && begins_with_bos)) out.push_back(bos_);
     if (byte_level_)
       encode_byte_level(fragments, out);
+    else if (unigram_)
+      encode_unigram(fragments, options.continues, out);
     else
       encode_sentence_piece(fragments, options.continues, out);
     if (options.add_special && add_eos_ && !(options.single_bos && ends_with_eos)) out.push_back(eos_);
@@ -186,8 +199,25 @@ class GgufTokenizer final : public Tokenizer {
     }
   }
 
+  void encode_unigram(const std::vector<Fragment>& fragments, bool continues, std::vector<TokenId>& out) const {
+    UnigramModel::Scratch scratch;
+    std::string normalized;
+    for (const Fragment& fragment : fragments) {
+      if (fragment.token == kNoToken) {
+        normalized.clear();
+        normalizer_->normalize(fragment.text, continues, normalized);
+        unigram_->encode(normalized, scratch, out);
+      } else {
+        out.push_back(fragment.token);
+      }
+      continues = false;  // every other piece of text gets its space
+    }
+  }
+
   Vocab vocab_;
   std::optional<SpecialTokens> special_;
+  std::optional<UnigramNormalizer> normalizer_;
+  std::optional<UnigramModel> unigram_;
   std::optional<SentencePieceModel> sentence_piece_;
   std::optional<PreTokenizer> pre_tokenizer_;
   std::optional<ByteLevelModel> byte_level_;

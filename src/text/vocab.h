@@ -27,7 +27,7 @@ enum Attribute : uint16_t {
   kAttrShown = 256,       ///< control, yet shown in output: carries structure that a front end needs
 };
 
-enum class VocabKind : uint8_t { kSentencePiece, kByteLevel };
+enum class VocabKind : uint8_t { kSentencePiece, kByteLevel, kUnigram };
 
 class Vocab {
  public:

@@ -178,7 +178,7 @@ TEST_CASE("every pre-tokenizer of the table compiles and cuts") {
     const std::string text = "Hello  world's 12345\r\n\r\n  x\t!? 中文 e\xcc\x81 \xc2\xa0";
     std::vector<uint32_t> ends;
     pre.split(text, ends);
-    CHECK(ends.size() > 5);
+    CHECK(ends.size() > 3);  // superbpe cuts at numbers alone
     CHECK(ends.back() == text.size());
     CHECK(std::is_sorted(ends.begin(), ends.end()));
   }

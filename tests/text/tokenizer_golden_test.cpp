@@ -96,3 +96,14 @@ TEST_CASE("ids and text are llama.cpp's on the real models") {
     }
   }
 }
+
+TEST_CASE("ids and text are llama.cpp's on cuts of large vocabularies") {
+  const std::vector<std::string> names = {"unigram-charsmap", "unigram-prefix-merged", "unigram-prefix-kept", "unigram-bare-merged", "unigram-bare-kept"};
+  for (const std::string& name : names) {
+    DYNAMIC_SECTION(name) {
+      const fs::path vocabulary = fs::path(QUERN_GOLDEN) / "vocabs" / (name + ".gguf");
+      const LoadedTokenizer loaded(vocabulary);
+      CHECK(check_cases(*loaded, nlohmann::json::parse(read(vocabulary.string() + ".extra.json"))["cases"]) > 70);
+    }
+  }
+}

@@ -6,7 +6,7 @@ import struct
 
 ALIGNMENT = 32
 STRING, ARRAY = 8, 9
-SCALAR_FORMATS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?"), "u64": (10, "<Q")}
+SCALAR_FORMATS = {"u8": (0, "<B"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?"), "u64": (10, "<Q")}
 
 # ggml's number, elements a block, bytes a block.
 TYPES = {
