@@ -32,6 +32,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "olmo", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .bare_norms = true},
     {.name = "olmo2"},
     {.name = "orion", .norm = NormKind::kLayer},
+    {.name = "pangu-embedded"},
     {.name = "phi2", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "phi3"},
     {.name = "plamo"},

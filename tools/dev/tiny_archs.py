@@ -64,6 +64,7 @@ MODELS = {
     "olmo": ("olmo", {"norm": LAYER, "norms": (), "output_norm": False, "keys": {"attention.clamp_kqv": ("f32", 0.9)}},
              "layer norm without weights; queries, keys and values clamped"),
     "orion": ("orion", {"norm": LAYER_BIAS}, "layer norm"),
+    "pangu-embedded": ("pangu-embedded", {"qkv_bias": True, "o_bias": True}, "biases of attention, half-split pairs"),
     "phi2": ("phi2", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True, "rope_dims": 8,
                       "output_bias": True}, "parallel residual, biases everywhere and on the logits"),
     "plamo": ("plamo", {"norms": ("attn_norm",)}, "parallel residual with RMS norm"),
