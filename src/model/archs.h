@@ -41,6 +41,7 @@ struct ArchSpec {
   uint32_t width_scaled_layers = 0;   ///< a model of so many layers scales q·k by the width a head, 1/sqrt(n_embd / n_heads), not by
                                       ///< the head size, and no key says so
   bool divide_logits = false;         ///< the key logit_scale is a divisor
+  bool finetuned_key_is_rope = false; ///< the key rope.scaling.finetuned, where false, means no rotation at all
 };
 
 /// The row of an architecture, or nullptr.

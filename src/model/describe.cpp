@@ -57,6 +57,7 @@ void describe_row(const ArchSpec& arch, Facts facts) {
   facts.add_if(arch.embedding_scale > 0, "embedding scale", fmt::format("{} without a key", arch.embedding_scale));
   facts.add_if(arch.depth_scale > 0, "residual scale", fmt::format("{} / sqrt(layers) without a key", arch.depth_scale));
   facts.add_if(arch.divide_logits, "logit scale", "a divisor");
+  facts.add_if(arch.finetuned_key_is_rope, "no rotation", "where the key rope.scaling.finetuned is false");
   facts.add_if(arch.base_width != 0, "logit scale", fmt::format("width / {} without a key", arch.base_width));
   facts.add_if(arch.window_pattern != 0, "window", fmt::format("on all but every {}. layer without a key", arch.window_pattern));
   facts.add_if(arch.default_window != 0, "window", fmt::format("{} tokens without a key", arch.default_window));

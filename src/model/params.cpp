@@ -139,11 +139,12 @@ void read_alibi(const Keys& keys, ModelParams& p) {
 void read_ropes(const Keys& keys, ModelParams& p) {
   p.ropes.push_back(read_rope(keys, p));
   const ArchSpec& arch = *p.arch;
+  const bool off_by_key = arch.finetuned_key_is_rope && !keys.flag("rope.scaling.finetuned", true);
   const bool any_window = std::any_of(p.layers.begin(), p.layers.end(), [](const LayerParams& layer) { return layer.window != 0; });
   for (size_t i = 0; i < p.layers.size(); ++i) {
     const bool off_by_place = arch.no_rope_pattern != 0 && i % arch.no_rope_pattern == arch.no_rope_pattern - 1;
     const bool off_by_sight = arch.rope_in_windows_only && any_window && p.layers[i].window == 0;
-    if (arch.rope == RopePairing::kNone || !p.alibi_slopes.empty() || off_by_place || off_by_sight) p.layers[i].rope = kNoRope;
+    if (arch.rope == RopePairing::kNone || !p.alibi_slopes.empty() || off_by_key || off_by_place || off_by_sight) p.layers[i].rope = kNoRope;
   }
   const float local_base = keys.maybe_positive("rope.freq_base_swa").value_or(arch.local_rope_base);
   if (local_base <= 0.0f) return;

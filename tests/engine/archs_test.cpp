@@ -67,6 +67,7 @@ const Change kChanges[] = {
     {"rope_in_windows_only", forget<&ArchSpec::rope_in_windows_only>},
     {"local_rope_base", forget<&ArchSpec::local_rope_base>},
     {"alibi_max_bias", forget<&ArchSpec::alibi_max_bias>},
+    {"finetuned_key_is_rope", forget<&ArchSpec::finetuned_key_is_rope>},
     {"divide_logits", forget<&ArchSpec::divide_logits>},
 };
 

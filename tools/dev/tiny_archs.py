@@ -17,6 +17,7 @@ DEFAULTS = {
     "qk_norm": None,                 # None, "head" (one weight for every head), "each" (a row for each head), "all" (over all heads)
     "rope_dims": None,               # as many as the head has
     "rope_base": 10000.0,
+    "epsilon": 1e-5,
     "keys": {},                      # further keys behind the architecture's prefix: name -> (kind, value)
     "extra": {},                     # further tensors: name -> dims
     "head_dim_keys": False,          # the head size is written out
@@ -53,8 +54,11 @@ MODELS = {
     "granite": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.22),
                                                      "embedding_scale": ("f32", 6.0), "attention.scale": ("f32", 0.4)}},
                 "scales of embedding, residual stream, attention and logits (a divisor)"),
+    "granite-norope": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "rope.scaling.finetuned": ("bool", False)}},
+                       "a key switches the rotation off"),
     "hunyuan-dense": ("hunyuan-dense", {"qk_norm": "head", "head_dim_keys": True, "head_dim": 32}, "query and key heads normalised after the rotation"),
     "internlm2": ("internlm2", {}, "as llama"),
+    "maincoder": ("maincoder", {"qk_norm": "head"}, "query and key heads normalised after the rotation"),
     "minicpm": ("minicpm", {"keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.4), "embedding_scale": ("f32", 6.0)}},
                 "scales of embedding, residual stream and logits (a divisor)"),
     "mpt": ("mpt", {"norm": LAYER, "n_kv_heads": 2, "fused_qkv": True, "ffn": PLAIN, "output": False, "n_heads": 6, "n_embd": 96,
@@ -69,6 +73,11 @@ MODELS = {
                       "output_bias": True}, "parallel residual, biases everywhere and on the logits"),
     "plamo": ("plamo", {"norms": ("attn_norm",)}, "parallel residual with RMS norm"),
     "qwen": ("qwen", {"n_kv_heads": 4, "fused_qkv": True, "qkv_bias": True, "ff_key": 192}, "the key feed_forward_length counts gate and up together"),
+    # The reference engine reads no epsilon for qwen2vl and computes with 0.
+    "qwen2vl": ("qwen2vl", {"qkv_bias": True, "output": False, "epsilon": 1e-12, "keys": {"rope.dimension_sections": ("[i32]", [2, 3, 3, 0])}},
+                "the text part: for text, the sections of the rotation all count the same position"),
+    "qwen3vl": ("qwen3vl", {"qk_norm": "head", "head_dim_keys": True, "head_dim": 32, "keys": {"rope.dimension_sections": ("[i32]", [6, 5, 5, 0])}},
+                "the text part, as qwen2vl"),
     "refact": ("refact", {"n_kv_heads": 1}, "ALiBi with RMS norm, multi-query attention"),
     "seed_oss": ("seed_oss", {"norms": ("attn_norm", "post_attention_norm"), "qkv_bias": True, "head_dim_keys": True, "head_dim": 32},
                  "post_attention_norm is the norm before the feed-forward part"),
@@ -128,7 +137,7 @@ class TinyModel:
         for key, value in sizes.items():
             gguf.add("%s.%s" % (self.arch, key), "u32", value)
         epsilon = "attention.layer_norm_rms_epsilon" if p["norm"] == RMS else "attention.layer_norm_epsilon"
-        gguf.add("%s.%s" % (self.arch, epsilon), "f32", 1e-5)
+        gguf.add("%s.%s" % (self.arch, epsilon), "f32", p["epsilon"])
         gguf.add("%s.rope.freq_base" % self.arch, "f32", p["rope_base"])
         for key, (kind, value) in p["keys"].items():
             gguf.add("%s.%s" % (self.arch, key), kind, value)
