@@ -1,4 +1,4 @@
-// Byte-level BPE: a word's bytes are its first symbols, pairs merge in the order of the file's merge list.
+// BPE by a merge list: a word's bytes (or characters) are its first symbols, pairs merge in the order of the list.
 // Words come from the pre-tokenizer; this knows nothing of how they were cut.
 #pragma once
 #include <string>
@@ -11,23 +11,25 @@
 
 namespace quern::text {
 
-class ByteLevelModel {
+class MergeListModel {
  public:
-  /// The vocabulary must outlive the model. `whole_words`: a word that is an entry itself is taken without merging.
+  /// The vocabulary must outlive the model; its kind says whether words begin as bytes or as characters.
   /// @throws Error(kModel): no merges, or one that names a token that is not in the vocabulary.
-  ByteLevelModel(const Vocab& vocab, const gguf::Header& header, bool whole_words);
+  MergeListModel(const Vocab& vocab, const gguf::Header& header);
 
   /// Memory that is kept from one call to the next.
   struct Scratch {
     MergeQueue queue;
     std::vector<TokenId> ids;
+    std::vector<uint32_t> begins;  ///< of characters, in bytes of the word
     std::string stand_ins;
   };
 
-  /// Appends the ids of one word. A byte without an entry is dropped, as the reference does.
-  void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  /// Appends the ids of one word. A character without an entry becomes its bytes; a byte without one is dropped, as the
+  /// reference does. `whole`: a word that is an entry itself is taken without merging.
+  void encode_word(std::string_view word, bool whole, Scratch& scratch, std::vector<TokenId>& out) const;
 
-  /// How many bytes of `text` have no entry.
+  /// How many bytes of `text` encoding would drop.
   size_t n_missing_bytes(std::string_view text) const;
 
  private:
@@ -40,8 +42,10 @@ class ByteLevelModel {
   uint32_t rank(TokenId left, TokenId right) const;
   TokenId whole_word(std::string_view word, std::string& stand_ins) const;
 
+  void first_symbols(std::string_view word, Scratch& scratch) const;
+
   const Vocab& vocab_;
-  bool whole_words_;
+  bool byte_level_;
   std::vector<TokenId> bytes_;
   std::vector<Slot> slots_;      ///< open addressing
   std::vector<TokenId> merged_;  ///< what merge i gives

@@ -1,4 +1,4 @@
-// How byte-level vocabularies cut text into words before merging: one table from the name in tokenizer.ggml.pre to
+// How vocabularies with merge lists cut text into words before merging: one table from the name in tokenizer.ggml.pre to
 // patterns and flags, and the splitter that runs them. Input must be valid UTF-8. Knows nothing of vocabularies.
 #pragma once
 #include <cstdint>
@@ -18,6 +18,8 @@ struct PreTokenizerSpec {
   bool clean_spaces = false;                   ///< decoding drops the space before . , ? ! and some apostrophes
   bool whole_words = false;                    ///< a word that is an entry of the vocabulary is taken without merging
   bool add_bos = false;                        ///< BOS is wanted unless the file says otherwise
+  bool characters = false;                     ///< merging begins at characters, with spaces as U+2581, not at bytes
+  bool whole_newlines = false;                 ///< a word of line feeds alone is taken as whole_words says
 };
 
 /// The row of that name, or nullptr.

@@ -72,6 +72,9 @@ constexpr std::array kDeepseekCoder = {Pattern(R"([\r\n])"), Pattern("[" QUERN_W
                                        Pattern("[" QUERN_WS R"(]?\p{P}+)"),
                                        Pattern(R"([\x{4e00}-\x{9fa5}\x{0800}-\x{4e00}\x{ac00}-\x{d7ff}]+)"), kDigit};
 
+constexpr std::array kSpark = {kDigit, kDeepseekV3[1],
+                               Pattern(R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|)" QUERN_SPACES)};
+
 // Digits in groups of three from the right. A run's first group is found by looking ahead once; those behind it follow, so that a long
 // run costs no square.
 #define QUERN_THREES(end) R"(\G(?<=\d)\d{3}|(?<!\d)\d{1,3}?(?=(?:\d{3})*+)" end ")"
@@ -124,7 +127,10 @@ constexpr Pattern kBloomWords = " ?[^(" QUERN_WS R"(|.,!?…。，、।۔،)]+)
 constexpr std::array kBloom = {kBloomWords};
 constexpr std::array kViking = {kBloomWords, kDigit};
 
-constexpr bool kClean = true, kWhole = true, kBos = true;
+// The merges of these know no borders of words.
+constexpr std::array kLines = {Pattern(R"([^\n]+|\n+)")};
+
+constexpr bool kClean = true, kWhole = true, kBos = true, kCharacters = true, kNewlines = true;
 
 // Sorted by name.
 constexpr PreTokenizerSpec kTable[] = {
@@ -151,20 +157,26 @@ constexpr PreTokenizerSpec kTable[] = {
     {"falcon", kFalcon, kClean},
     {"falcon-h1", kLlama3, kClean, kWhole, kBos},
     {"falcon3", kLlama3, kClean, kWhole, kBos},
+    {"gemma4", kLines, kClean, false, kBos, kCharacters, kNewlines},
     {"gigachat", kGpt2, kClean},
-    {"glm4", kLlama3, kClean},
+    {"glm4", kLlama3, kClean, kWhole},
+    {"glm5", kLlama3, kClean, kWhole},
     {"gpt-2", kGpt2, kClean},
     {"gpt-4o", kGpt4o},
     {"gpt3-finnish", kBloom, kClean},
     {"granite-docling", kGpt2},
+    {"granite-embed-multi-311m", kLines, kClean, false, false, kCharacters, kNewlines},
     {"granite-embed-multi-97m", kGpt4o, false, kWhole},
     {"grok-2", kQwen2},
     {"hunyuan", kQwen2},
     {"hunyuan-dense", kDeepseekV3},
+    {"hy_v4", kDeepseekV3},
     {"jais", kGpt2, kClean},
     {"jais-2", kJais2, kClean},
     {"jina-de", kGpt2, kClean},
     {"jina-es", kGpt2, kClean},
+    {"jina-v1-en", kGpt2, kClean},
+    {"jina-v2-code", kGpt2, kClean},
     {"jina-v2-de", kGpt2, kClean},
     {"jina-v2-es", kGpt2, kClean},
     {"jina-v5-nano", kLlama3, kClean, kWhole, kBos},
@@ -195,10 +207,13 @@ constexpr PreTokenizerSpec kTable[] = {
     {"qwen2", kQwen2},
     {"qwen35", kQwen35},
     {"refact", kSmollm, kClean},
+    {"roberta-bpe", kGpt2, kClean},
+    {"sarvam-moe", kLines, false, false, false, kCharacters},
     {"seed-coder", kSeedCoder},
     {"smaug-bpe", kLlama3, kClean},
     {"smollm", kSmollm},
     {"solar-open", kQwen2},
+    {"spark2_5", kSpark},
     {"stablelm2", kQwen2, kClean},
     {"starcoder", kSmollm, kClean},
     {"superbpe", kSuperBpe},

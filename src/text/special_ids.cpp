@@ -105,8 +105,12 @@ std::vector<TokenId> find_end_tokens(const gguf::Header& header, Vocab& vocab, c
   // gpt-oss and Solar close every message of an answer with <|end|>; the answer itself ends with one of the others.
   const bool has_call = ends("<|call|>") != kNoToken || ends("<|calls|>") != kNoToken;
   if (has_call && (ends("<|return|>") != kNoToken || ends("<|flush|>") != kNoToken)) keep_going_after(ends("<|end|>"));
-  // gemma 4 has </s> as an HTML tag.
-  if (ends("<|tool_response>") != kNoToken) keep_going_after(ends("</s>"));
+  // gemma 4 has </s> as an HTML tag: text like any other.
+  const TokenId tag = vocab.find("</s>");
+  if (vocab.find("<|tool_response>") != kNoToken && tag != kNoToken && tag != eos) {
+    keep_going_after(ends("</s>"));
+    vocab.attributes(tag) = kAttrNormal;
+  }
   return ids;
 }
 
@@ -114,7 +118,9 @@ std::vector<TokenId> find_end_tokens(const gguf::Header& header, Vocab& vocab, c
 /// GGUF does not carry).
 void strip_before_mask(const gguf::Header& header, Vocab& vocab) {
   const std::string_view architecture = header.get_string("general.architecture").value_or("");
-  if (architecture != "nomic-bert-moe" && architecture != "jina-bert-v3") return;
+  const std::string_view pre = header.get_string("tokenizer.ggml.pre").value_or("");
+  const bool by_pre = pre == "jina-v2-de" || pre == "jina-v2-es" || pre == "jina-v2-code";
+  if (architecture != "nomic-bert-moe" && architecture != "jina-bert-v3" && !by_pre) return;
   const TokenId mask = vocab.find("<mask>");
   if (mask != kNoToken) vocab.attributes(mask) |= kAttrStripLeft;
 }
@@ -143,7 +149,7 @@ SpecialIds find_special_ids(const gguf::Header& header, Vocab& vocab, bool add_b
   ids.bos = id_by_key(header, vocab, "tokenizer.ggml.bos_token_id");
   ids.eos = id_by_key(header, vocab, "tokenizer.ggml.eos_token_id");
   ids.unknown = id_by_key(header, vocab, "tokenizer.ggml.unknown_token_id");
-  if (vocab.kind() != VocabKind::kByteLevel) {  // the names that SentencePiece itself gives; T5 has no <s>
+  if (vocab.kind() == VocabKind::kSentencePiece || vocab.kind() == VocabKind::kUnigram) {  // the names that SentencePiece itself gives; T5 has no <s>
     if (!header.find("tokenizer.ggml.bos_token_id") && vocab.kind() != VocabKind::kUnigram) ids.bos = named.find("<s>");
     if (!header.find("tokenizer.ggml.eos_token_id")) ids.eos = named.find("</s>");
     if (!header.find("tokenizer.ggml.unknown_token_id")) ids.unknown = named.find("<unk>");

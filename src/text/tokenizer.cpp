@@ -24,6 +24,20 @@ using namespace text;
 /// Offsets inside the models have 32 bits, and a space becomes three bytes.
 constexpr size_t kMaxTextBytes = size_t(1) << 30;
 
+constexpr std::string_view kEscapedSpace = "\xe2\x96\x81";  // U+2581
+
+std::string with_escaped_spaces(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 2);
+  for (const char c : text) {
+    if (c == ' ')
+      out += kEscapedSpace;
+    else
+      out += c;
+  }
+  return out;
+}
+
 bool is_valid_utf8(std::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
     if (uint8_t(bytes[at]) < 0x80) {
@@ -37,20 +51,8 @@ bool is_valid_utf8(std::string_view bytes) {
   return true;
 }
 
-VocabKind vocab_kind(const gguf::Header& header) {
-  const auto model = header.get_string("tokenizer.ggml.model");
-  if (!model) throw_error(ErrorKind::kModel, "tokenizer.ggml.model is missing: the file has no tokenizer");
-  if (*model == "llama") return VocabKind::kSentencePiece;
-  if (*model == "gpt2") return VocabKind::kByteLevel;
-  if (*model == "t5") return VocabKind::kUnigram;
-  throw_error(ErrorKind::kModel,
-              "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE), 'gpt2' (byte-level BPE) and 't5' "
-              "(SentencePiece unigram)",
-              gguf::quoted(*model));
-}
-
-const PreTokenizerSpec& pre_tokenizer_spec(const gguf::Header& header, std::string_view override,
-                                           std::vector<std::string>& warnings) {
+const PreTokenizerSpec& pre_tokenizer_by_key(const gguf::Header& header, std::string_view override,
+                                             std::vector<std::string>& warnings) {
   const std::string_view stored = header.get_string("tokenizer.ggml.pre").value_or("");
   const std::string_view name = !override.empty() ? override : !stored.empty() ? stored : "default";
   if (override.empty() && stored.empty()) {
@@ -66,18 +68,44 @@ const PreTokenizerSpec& pre_tokenizer_spec(const gguf::Header& header, std::stri
               override.empty() ? "tokenizer.ggml.pre" : "--pre", gguf::quoted(name), pre_tokenizer_names());
 }
 
+/// What kind of vocabulary the file has; for those with a merge list, how words are cut as well.
+struct Scheme {
+  VocabKind kind;
+  const PreTokenizerSpec* spec = nullptr;
+};
+
+Scheme scheme(const gguf::Header& header, std::string_view pre_override, std::vector<std::string>& warnings) {
+  const auto model = header.get_string("tokenizer.ggml.model");
+  if (!model) throw_error(ErrorKind::kModel, "tokenizer.ggml.model is missing: the file has no tokenizer");
+  if (*model == "llama") return {VocabKind::kSentencePiece};
+  if (*model == "t5") return {VocabKind::kUnigram};
+  if (*model == "gpt2" || *model == "gemma4") {
+    const PreTokenizerSpec* spec =
+        *model == "gpt2" ? &pre_tokenizer_by_key(header, pre_override, warnings) : find_pre_tokenizer("gemma4");
+    return {spec->characters ? VocabKind::kCharacterBpe : VocabKind::kByteLevel, spec};
+  }
+  throw_error(
+      ErrorKind::kModel,
+      "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE), 'gpt2' (byte-level BPE), 'gemma4' (BPE) "
+      "and 't5' (SentencePiece unigram)",
+      gguf::quoted(*model));
+}
+
 class GgufTokenizer final : public Tokenizer {
  public:
-  GgufTokenizer(const gguf::Header& header, std::string_view pre_override, std::vector<std::string>& warnings)
-      : vocab_(header, vocab_kind(header)) {
-    const bool byte_level = vocab_.kind() == VocabKind::kByteLevel;
-    const PreTokenizerSpec* spec = byte_level ? &pre_tokenizer_spec(header, pre_override, warnings) : nullptr;
-    const bool add_bos = spec ? spec->add_bos : vocab_.kind() == VocabKind::kSentencePiece;
+  GgufTokenizer(const gguf::Header& header, Scheme scheme, std::vector<std::string>& warnings)
+      : vocab_(header, scheme.kind), spec_(scheme.spec) {
+    const bool add_bos = spec_ ? spec_->add_bos : vocab_.kind() == VocabKind::kSentencePiece;
     SpecialIds ids = find_special_ids(header, vocab_, add_bos, warnings);
     bos_ = ids.bos;
     eos_ = ids.eos;
     add_bos_ = ids.add_bos;
     add_eos_ = ids.add_eos;
+    if (spec_ && spec_->name == "gemma4" && !add_bos_ && bos_ != kNoToken) {
+      add_bos_ = true;
+      warnings.push_back(
+          "tokenizer.ggml.add_bos_token is false, which is wrong for gemma 4: BOS is added all the same");
+    }
     end_tokens_ = std::move(ids.end_tokens);
     special_.emplace(vocab_);
     if (vocab_.kind() == VocabKind::kUnigram) {
@@ -86,14 +114,14 @@ class GgufTokenizer final : public Tokenizer {
       unigram_.emplace(vocab_, ids.unknown);
       return;
     }
-    if (!byte_level) {
+    if (vocab_.kind() == VocabKind::kSentencePiece) {
       add_space_prefix_ = header.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
       sentence_piece_.emplace(vocab_, ids.unknown);
       return;
     }
-    clean_spaces_ = spec->clean_spaces;
-    pre_tokenizer_.emplace(*spec);
-    byte_level_.emplace(vocab_, header, spec->whole_words);
+    clean_spaces_ = spec_->clean_spaces;
+    pre_tokenizer_.emplace(*spec_);
+    merge_list_.emplace(vocab_, header);
   }
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
@@ -107,8 +135,8 @@ class GgufTokenizer final : public Tokenizer {
     const bool begins_with_bos = !fragments.empty() && is_token(fragments.front(), bos_);
     const bool ends_with_eos = !fragments.empty() && is_token(fragments.back(), eos_);
     if (options.add_special && add_bos_ && !(options.single_bos && begins_with_bos)) out.push_back(bos_);
-    if (byte_level_)
-      encode_byte_level(fragments, out);
+    if (merge_list_)
+      encode_by_merge_list(fragments, out);
     else if (unigram_)
       encode_unigram(fragments, options.continues, out);
     else
@@ -132,7 +160,7 @@ class GgufTokenizer final : public Tokenizer {
   }
 
   size_t n_lost_bytes(std::string_view text) const override {
-    return byte_level_ ? byte_level_->n_missing_bytes(text) : 0;
+    return merge_list_ ? merge_list_->n_missing_bytes(text) : 0;
   }
 
   size_t n_vocab() const override { return vocab_.size(); }
@@ -156,10 +184,10 @@ class GgufTokenizer final : public Tokenizer {
     throw_error(ErrorKind::kUsage, "there is no token {}: the vocabulary has the ids 0 to {}", id, vocab_.size() - 1);
   }
 
-  void encode_byte_level(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
-    ByteLevelModel::Scratch scratch;
+  void encode_by_merge_list(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
+    MergeListModel::Scratch scratch;
     std::vector<uint32_t> ends;
-    std::string repaired;
+    std::string repaired, escaped;
     for (const Fragment& fragment : fragments) {
       if (fragment.token != kNoToken) {
         out.push_back(fragment.token);
@@ -167,10 +195,14 @@ class GgufTokenizer final : public Tokenizer {
       }
       std::string_view valid = fragment.text;
       if (!is_valid_utf8(valid)) valid = repaired = utf8_repair(valid);
+      if (spec_->characters) valid = escaped = with_escaped_spaces(valid);
       pre_tokenizer_->split(valid, ends);
       size_t begin = 0;
       for (const uint32_t end : ends) {
-        byte_level_->encode_word(valid.substr(begin, end - begin), scratch, out);
+        const std::string_view word = valid.substr(begin, end - begin);
+        const bool whole =
+            spec_->whole_words || (spec_->whole_newlines && word.find_first_not_of('\n') == std::string_view::npos);
+        merge_list_->encode_word(word, whole, scratch, out);
         begin = end;
       }
     }
@@ -186,14 +218,8 @@ class GgufTokenizer final : public Tokenizer {
         after_special = true;
         continue;
       }
-      escaped.clear();
-      if (add_space_prefix_ && after_special) escaped = "\xe2\x96\x81";
-      for (const char c : fragment.text) {
-        if (c == ' ')
-          escaped += "\xe2\x96\x81";
-        else
-          escaped += c;
-      }
+      escaped = with_escaped_spaces(fragment.text);
+      if (add_space_prefix_ && after_special) escaped.insert(0, kEscapedSpace);
       sentence_piece_->encode(escaped, scratch, out);
       after_special = false;
     }
@@ -215,12 +241,13 @@ class GgufTokenizer final : public Tokenizer {
   }
 
   Vocab vocab_;
+  const PreTokenizerSpec* spec_;  ///< of vocabularies with a merge list
   std::optional<SpecialTokens> special_;
   std::optional<UnigramNormalizer> normalizer_;
   std::optional<UnigramModel> unigram_;
   std::optional<SentencePieceModel> sentence_piece_;
   std::optional<PreTokenizer> pre_tokenizer_;
-  std::optional<ByteLevelModel> byte_level_;
+  std::optional<MergeListModel> merge_list_;
   bool add_space_prefix_ = false;  ///< of SentencePiece: text gets a space in front, and decoding takes it away again
   bool clean_spaces_ = false;
 };
@@ -230,7 +257,8 @@ class GgufTokenizer final : public Tokenizer {
 std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const gguf::Header& header, std::string_view pre_override,
                                                 std::vector<std::string>* warnings) {
   std::vector<std::string> unheard;
-  return std::make_unique<GgufTokenizer>(header, pre_override, warnings ? *warnings : unheard);
+  auto& heard = warnings ? *warnings : unheard;
+  return std::make_unique<GgufTokenizer>(header, scheme(header, pre_override, heard), heard);
 }
 
 bool Tokenizer::is_end(TokenId id) const {

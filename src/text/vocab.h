@@ -27,7 +27,12 @@ enum Attribute : uint16_t {
   kAttrShown = 256,       ///< control, yet shown in output: carries structure that a front end needs
 };
 
-enum class VocabKind : uint8_t { kSentencePiece, kByteLevel, kUnigram };
+enum class VocabKind : uint8_t {
+  kSentencePiece,
+  kByteLevel,
+  kCharacterBpe,  ///< BPE by a merge list, as kByteLevel, over characters with spaces as U+2581, as kSentencePiece
+  kUnigram
+};
 
 class Vocab {
  public:

@@ -134,7 +134,33 @@ def unigram_variants(folder):
             yield "unigram-%s-%s" % ("prefix" if prefix else "bare", "merged" if merge else "kept"), cut(metadata, keep(2500), changes)
 
 
-FAMILIES = [unigram_variants]
+def merge_list(name, n_merges):
+    """The single characters (or bytes) that the texts use, the special tokens, and what the first merges make of them."""
+    def cuts(folder):
+        metadata = read_metadata(folder / ("ggml-vocab-%s.gguf" % name))
+        tokens, types = metadata["tokenizer.ggml.tokens"][1], metadata["tokenizer.ggml.token_type"][1]
+        id_of = {token: i for i, token in enumerate(tokens)}
+        special = {i for i, kind in enumerate(types) if kind not in (1, 5)}
+        if len(special) > 600:  # rows of reserved entries
+            special = set(sorted(special)[:300]) | {i for key, (kind, i) in metadata.items() if key.endswith("_token_id")}
+        special |= {id_of[name] for name in ("</s>", "<|tool_response>") if name in id_of}  # known by name, whatever their type
+        characters = {c for text in TEXTS for c in text}
+        keep = special | {i for i, token in enumerate(tokens) if len(token) == 1 and (ord(token) < 0x180 or token in characters)}
+        merges, n = metadata["tokenizer.ggml.merges"][1], 0
+        for merge in merges:  # later merges build on earlier ones, mostly
+            ids = [id_of.get(part) for part in (*split_merge(merge), "".join(split_merge(merge)))]
+            if n < n_merges and ids[0] in keep and ids[1] in keep and ids[2] is not None:
+                keep.add(ids[2])
+                n += 1
+        for key, (kind, value) in metadata.items():
+            if key.endswith("_token_id"):
+                keep.add(value)
+        yield name, cut(metadata, sorted(keep), {"tokenizer.chat_template": ("str", None)})
+    return cuts
+
+
+FAMILIES = [unigram_variants, merge_list("gemma-4", 4000)] + [
+    merge_list(name, 1500) for name in ("aquila", "command-r", "deepseek-coder", "deepseek-llm", "gpt-neox", "mpt", "qwen35", "refact", "starcoder")]
 
 
 def main():
