@@ -2,6 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "base/utf8.h"
 #include "command.h"
 #include "interrupt.h"
 #include "model_options.h"
@@ -17,7 +22,8 @@ struct Options {
   SamplingFlags sampling;
   ReplOptions repl;
   ChatOptions chat;
-  std::string system, on_full = "trim";
+  std::optional<std::string> system;
+  std::string on_full = "trim", session_file;
   int64_t n_predict = -1;
   bool once = false, dump_prompt = false;
 };
@@ -32,31 +38,77 @@ void dump_prompt(Conversation& conversation, Console& console) {
   console.answer(conversation.preview(text).text, false);
 }
 
+/// The beginning of a text, on one line.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMostBytes = 70;
+  std::string line = text.substr(0, kMostBytes);
+  line.resize(line.size() - utf8_incomplete_tail(line));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return utf8_repair(line) + (text.size() > kMostBytes ? " ..." : "");
+}
+
 void greet(const Engine& engine, const Conversation& conversation, Console& console) {
   const ModelInfo& info = engine.info();
   console.note(fmt::format("{} ({}), {} threads, context {} tokens{}; template: {}", info.name, info.architecture, engine.threads(), with_commas(conversation.session().n_ctx()), conversation.session().is_endless() ? " at a time, without end" : "", conversation.template_name()));
   if (::isatty(STDIN_FILENO)) console.note("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves");
 }
 
+/// Goes on where the file ended, or makes it, so that a place that cannot be written is known before the first word.
+void open_session(const Options& o, Conversation& conversation, Console& console) {
+  if (o.session_file.empty()) return;
+  std::error_code ignored;
+  if (std::filesystem::file_size(o.session_file, ignored) == 0 || !std::filesystem::exists(o.session_file, ignored)) {
+    if (o.dump_prompt) return;
+    conversation.save(o.session_file);
+    console.note(fmt::format("[a new session; at the end it is saved to '{}']", o.session_file));
+    return;
+  }
+  const RestoredSession restored = conversation.restore(o.session_file);
+  console.note(fmt::format("[session '{}': {}, {} tokens restored in {:.0f} ms ({})]", o.session_file, counted(conversation.messages().size() / 2, "turn"), with_commas(restored.n_tokens), restored.ms, bytes_text(restored.n_bytes)));
+  if (!conversation.messages().empty()) console.note(fmt::format("[the last message was: {}]", shortened(conversation.messages()[conversation.messages().size() - 2].content)));
+}
+
+void close_session(const Options& o, const Conversation& conversation, Console& console) {
+  if (o.session_file.empty()) return;
+  const SavedSession saved = conversation.save(o.session_file);
+  console.note(fmt::format("[session: {}, {} tokens saved to '{}' in {:.0f} ms ({})]", counted(conversation.messages().size() / 2, "turn"), with_commas(saved.n_tokens), o.session_file, saved.ms, bytes_text(saved.n_bytes)));
+}
+
 int chat(Options& o) {
   std::atomic<bool>& interrupted = conversation_interrupt_flag();
   const ChatTerminal terminal;
   const auto engine = o.model.load();
-  const SessionOptions session = o.model.session(engine->info().n_ctx_train);
+  SessionOptions session = o.model.session(engine->info().n_ctx_train);
   check_context(o.model, session, *engine);
   o.chat.on_full = o.on_full == "stop" ? OnFull::kStop : OnFull::kTrim;
+  if (o.on_full == "window" && session.kv_window == 0) {
+    const auto sinks = uint32_t(o.model.kv_sinks);
+    if (session.n_ctx <= sinks) throw Error(ErrorKind::kUsage, fmt::format("--on-full window keeps the first {} tokens and the last ones, which a context of {} has no room for; give a larger -c", sinks, session.n_ctx));
+    session.kv_window = uint32_t(session.n_ctx) - sinks;
+    session.kv_sinks = sinks;
+  }
   Conversation conversation(engine, session, o.chat);
-  conversation.set_system(o.system);
   Console console(o.model.quiet);
+  if (!o.dump_prompt) greet(*engine, conversation, console);
+  open_session(o, conversation, console);
+  if (o.system) conversation.set_system(*o.system);
   if (o.dump_prompt) {
     dump_prompt(conversation, console);
     return 0;
   }
-  greet(*engine, conversation, console);
   o.repl.sampling = o.sampling.resolved();
   o.repl.n_predict = int(o.n_predict);
   Repl repl(*engine, conversation, console, interrupted, o.repl);
-  return ::isatty(STDIN_FILENO) ? repl.run_terminal() : repl.run_pipe(o.once);
+  int status = 0;
+  try {
+    status = ::isatty(STDIN_FILENO) ? repl.run_terminal() : repl.run_pipe(o.once);
+  } catch (...) {
+    close_session(o, conversation, console);
+    if (ending_signal()) return 128 + ending_signal();
+    throw;
+  }
+  close_session(o, conversation, console);
+  return status;
 }
 
 }  // namespace
@@ -70,7 +122,8 @@ void add_chat(CLI::App& app) {
   command->add_option("-n,--predict", o->n_predict, "Most tokens of an answer (default -1: until its end)")->check(CLI::Range(int64_t(-1), int64_t(1) << 30));
   command->add_option("--stop", o->repl.stop, "A text that ends an answer (may be given several times)")->expected(1)->take_all();
   command->add_flag("--ignore-eos", o->repl.ignore_end, "Do not stop at the model's end tokens");
-  command->add_option("--on-full", o->on_full, "When the context is full: trim drops the oldest turns (default), stop refuses")->check(CLI::IsMember({"trim", "stop"}));
+  command->add_option("--on-full", o->on_full, "When the context is full: trim drops the oldest turns whole (default), window forgets the oldest tokens, stop refuses")->check(CLI::IsMember({"trim", "window", "stop"}));
+  command->add_option("--session", o->session_file, "A file that keeps the conversation and its cache: continued where it exists, and saved at the end");
   command->add_flag("--hide-thinking", o->repl.hide_thinking, "Do not show what stands in <think>...</think>");
   command->add_flag("--once", o->once, "Piped input is one message, and not one a line");
   command->add_flag("--dump-prompt", o->dump_prompt, "Print the exact prompt for the piped message and stop");

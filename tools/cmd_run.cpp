@@ -126,6 +126,7 @@ void restore(const Options& o, Session& session, SessionFile& file) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(o.session_file, ignored);
   if (!o.session_file.empty() && std::filesystem::exists(o.session_file, ignored) && size > 0) file.restored = session.restore(o.session_file);
+  if (!file.restored.extra.empty()) throw Error(ErrorKind::kUsage, fmt::format("session file '{}' holds a conversation of quern chat, which this run would replace; choose another name", o.session_file));
 }
 
 void print_session_file(const Options& o, const SessionFile& file) {

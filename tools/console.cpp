@@ -35,6 +35,11 @@ std::string harmless(std::string_view text) {
   return out;
 }
 
+/// A notice that nobody can read any more (the window was closed) is no reason to stop.
+void write_stderr(const std::string& text) {
+  if (std::fputs(text.c_str(), stderr) < 0) std::clearerr(stderr);
+}
+
 void write_all(std::FILE* file, std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
     throw Error(ErrorKind::kRuntime, fmt::format("writing to standard output failed: {}", std::strerror(errno)));
@@ -66,11 +71,11 @@ void Progress::animate() {
   const auto stopped = [this] { return stopping_; };
   if (changed_.wait_for(lock, std::chrono::milliseconds(300), stopped)) return;
   for (size_t i = 0; !stopping_; ++i) {
-    fmt::print(stderr, "{}{} {}", kClearLine, kSpinner[i % kSpinner.size()], text_);
+    write_stderr(fmt::format("{}{} {}", kClearLine, kSpinner[i % kSpinner.size()], text_));
     std::fflush(stderr);
     changed_.wait_for(lock, std::chrono::milliseconds(100), stopped);
   }
-  fmt::print(stderr, "{}", kClearLine);
+  write_stderr(std::string(kClearLine));
   std::fflush(stderr);
 }
 
@@ -105,12 +110,12 @@ void Console::note(std::string_view text) {
   if (quiet_) return;
   std::fflush(stdout);
   const bool dim = err_terminal_ && colours_;
-  fmt::print(stderr, "{}{}{}\n", dim ? kDim : "", text, dim ? kNormal : "");
+  write_stderr(fmt::format("{}{}{}\n", dim ? kDim : "", text, dim ? kNormal : ""));
 }
 
 void Console::error(std::string_view text) {
   std::fflush(stdout);
-  fmt::print(stderr, "quern: {}\n", text);
+  write_stderr(fmt::format("quern: {}\n", text));
 }
 
 }  // namespace quern::cli

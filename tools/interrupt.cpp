@@ -9,6 +9,7 @@ namespace quern::cli {
 namespace {
 
 std::atomic<bool> interrupted{false};
+std::atomic<int> ending{0};
 termios terminal_at_start;
 bool has_terminal = false;
 
@@ -19,6 +20,10 @@ void on_signal(int) {
 void on_conversation_interrupt(int) { interrupted.store(true); }
 
 void on_end(int signal) {
+  if (ending.exchange(signal) == 0) {
+    interrupted.store(true);
+    return;
+  }
   if (has_terminal) {
     ::tcsetattr(STDIN_FILENO, TCSANOW, &terminal_at_start);
     constexpr char kPasteMarksOff[] = "\x1b[?2004l";
@@ -48,5 +53,7 @@ std::atomic<bool>& conversation_interrupt_flag() {
   install(SIGHUP, on_end);
   return interrupted;
 }
+
+const std::atomic<int>& ending_signal() { return ending; }
 
 }  // namespace quern::cli

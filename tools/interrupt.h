@@ -7,8 +7,10 @@ namespace quern::cli {
 /// Installs the handler (SIGINT, SIGTERM) and returns the flag it sets.
 std::atomic<bool>& interrupt_flag();
 
-/// For a conversation: SIGINT only ever sets the flag, whoever waits clears it; SIGTERM and SIGHUP put the terminal back in order and
-/// end the program with 128 + their number.
+/// For a conversation: SIGINT only ever sets the flag, whoever waits clears it. SIGTERM and SIGHUP set it too, and ending_signal(), so
+/// that there is time to save; the second of them puts the terminal back in order and ends the program with 128 + its number.
 std::atomic<bool>& conversation_interrupt_flag();
+/// The signal that asked the program to end, or 0.
+const std::atomic<int>& ending_signal();
 
 }  // namespace quern::cli

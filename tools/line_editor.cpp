@@ -68,10 +68,10 @@ void use_utf8_locale() {
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-void write_to_terminal(std::string_view text) {
+/// A window that was closed cannot be written to; that is no reason to throw, least of all on the way out.
+void write_to_terminal(const std::string& text) {
   std::FILE* out = ::isatty(STDOUT_FILENO) ? stdout : stderr;
-  fmt::print(out, "{}", text);
-  std::fflush(out);
+  if (std::fputs(text.c_str(), out) < 0 || std::fflush(out) != 0) std::clearerr(out);
 }
 
 LineEditor* self(EditLine* editor) {
@@ -88,8 +88,8 @@ std::string common_prefix(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-LineEditor::LineEditor(std::string history_file, std::atomic<bool>& interrupted, Complete complete)
-    : history_file_(std::move(history_file)), interrupted_(interrupted), complete_(std::move(complete)) {
+LineEditor::LineEditor(std::string history_file, std::atomic<bool>& interrupted, const std::atomic<int>& ending, Complete complete)
+    : history_file_(std::move(history_file)), interrupted_(interrupted), ending_(ending), complete_(std::move(complete)) {
   use_utf8_locale();
   editor_ = el_init("quern", stdin, ::isatty(STDOUT_FILENO) ? stdout : stderr, stderr);
   history_ = history_winit();
@@ -127,13 +127,12 @@ LineEditor::~LineEditor() {
 int LineEditor::read_byte() {
   sigset_t watched, before;
   sigemptyset(&watched);
-  sigaddset(&watched, SIGINT);
-  sigaddset(&watched, SIGWINCH);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&watched, signal);
   // Signals are let in while waiting and at no other moment, so that none slips in between the check and the wait.
   pthread_sigmask(SIG_BLOCK, &watched, &before);
   int result = -1;
   for (;;) {
-    if (interrupted_.exchange(false)) {
+    if (interrupted_.exchange(false) || ending_) {
       was_interrupted_ = true;
       break;
     }
@@ -217,12 +216,9 @@ unsigned char LineEditor::on_tab(EditLine* editor, int) {
     me.insert(prefix.substr(before.size()));
     return CC_REFRESH;
   }
-  std::FILE* out = nullptr;
-  el_wget(editor, EL_GETFP, 1, &out);
   std::string list = "\n";
   for (const std::string& text : texts) list += text + "  ";
-  fmt::print(out, "{}\n", list);
-  std::fflush(out);
+  write_to_terminal(list + "\n");
   return CC_REDISPLAY;
 }
 

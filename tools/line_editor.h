@@ -18,13 +18,13 @@ class LineEditor {
   using Complete = std::function<std::vector<std::string>(const std::string& before_cursor)>;
 
   /// `history_file`: empty for none; made, with its folders, when the first line is remembered.
-  LineEditor(std::string history_file, std::atomic<bool>& interrupted, Complete complete);
+  LineEditor(std::string history_file, std::atomic<bool>& interrupted, const std::atomic<int>& ending, Complete complete);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
   /// Reads a line (without its line break; a pasted text may hold line breaks of its own). `initial` stands in it already.
-  /// On kInterrupt `line` is what stood in it.
+  /// On kInterrupt `line` is what stood in it. `ending` counts as an interrupt that nothing clears.
   End read(const std::string& prompt, const std::string& initial, std::string& line);
   void remember(const std::string& text);
 
@@ -42,6 +42,7 @@ class LineEditor {
 
   const std::string history_file_;
   std::atomic<bool>& interrupted_;
+  const std::atomic<int>& ending_;
   const Complete complete_;
   EditLine* editor_;
   HistoryW* history_;

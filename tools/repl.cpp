@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "interrupt.h"
 #include "report_text.h"
 
 namespace quern::cli {
@@ -19,8 +20,8 @@ constexpr std::string_view kPrompt = "> ", kMorePrompt = ". ", kQuotes = "\"\"\"
 double per_second(size_t n, double ms) { return ms > 0 ? double(n) * 1000.0 / ms : 0.0; }
 
 std::string stats_line(const TurnStats& stats, const Session& session) {
-  std::string line = fmt::format("[prefill {} tokens, {:.0f}/s; re-used {}; decode {} tokens, {:.0f}/s; context {}", with_commas(stats.prefill_tokens), per_second(stats.prefill_tokens, stats.prefill_ms),
-                                 with_commas(stats.reused_tokens), with_commas(stats.decode_tokens), per_second(stats.decode_tokens, stats.decode_ms), context_text(session.tokens().size(), session));
+  std::string line = fmt::format("[prefill {}, {:.0f}/s; re-used {}; decode {}, {:.0f}/s; context {}", counted(stats.prefill_tokens, "token"), per_second(stats.prefill_tokens, stats.prefill_ms),
+                                 with_commas(stats.reused_tokens), counted(stats.decode_tokens, "token"), per_second(stats.decode_tokens, stats.decode_ms), context_text(session.tokens().size(), session));
   if (stats.reread_tokens) line += fmt::format("; {} known tokens read again, because the window's cache cannot go back that far", with_commas(stats.reread_tokens));
   return line + "]";
 }
@@ -52,7 +53,7 @@ TurnOptions Repl::turn_options(Progress& progress, bool& answer_began) {
   turn.on_prefill = [&progress](size_t done, size_t total) { progress.update(fmt::format("reading the prompt: {} of {} tokens", with_commas(done), with_commas(total))); };
   turn.on_trim = [this, &progress](size_t n) {
     progress.stop();
-    console_.note(fmt::format("[the context is full: the {} left it; /context shows what is left]", n == 1 ? "oldest turn" : fmt::format("{} oldest turns", n)));
+    console_.note(fmt::format("[the context is full: the {} left it; /context shows what is left]", n == 1 ? "oldest turn" : counted(n, "oldest turn")));
   };
   turn.on_text = [this, &progress, &answer_began](std::string_view text, bool thinking) {
     progress.stop();
@@ -81,7 +82,7 @@ template <class Produce>
 Turn Repl::answer(const Produce& produce) {
   Progress progress(console_.err_is_terminal() && !console_.quiet());
   bool answer_began = false;
-  interrupted_ = false;
+  interrupted_ = ending_signal() != 0;
   Turn turn;
   try {
     turn = produce(turn_options(progress, answer_began));
@@ -144,11 +145,12 @@ LineEditor::End Repl::read_message(LineEditor& editor, std::string& text) {
 }
 
 int Repl::run_terminal() {
-  LineEditor editor(default_history_file(), interrupted_, complete_input);
+  LineEditor editor(default_history_file(), interrupted_, ending_signal(), complete_input);
   int n_interrupts = 0;
   while (!leaving_) {
     std::string text;
     const LineEditor::End end = read_message(editor, text);
+    if (ending_signal()) break;
     if (end == LineEditor::End::kEndOfInput) return 0;
     if (end == LineEditor::End::kInterrupt) {
       if (!text.empty()) {  // a line that was given up
@@ -168,8 +170,9 @@ int Repl::run_terminal() {
       if (error.kind() == ErrorKind::kInterrupted) return error.exit_status();
       console_.error(error.what());
     }
+    if (ending_signal()) break;
   }
-  return 0;
+  return ending_signal() ? 128 + ending_signal() : 0;
 }
 
 int Repl::run_pipe(bool once) {
@@ -187,7 +190,7 @@ int Repl::run_pipe(bool once) {
     }
     if (interrupted_) break;
   }
-  return interrupted_ ? 130 : status;
+  return ending_signal() ? 128 + ending_signal() : interrupted_ ? 130 : status;
 }
 
 }  // namespace quern::cli

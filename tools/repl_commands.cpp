@@ -50,7 +50,7 @@ void regen(Repl& repl, const std::string&) { repl.regenerate(); }
 void undo(Repl& repl, const std::string&) {
   const auto message = repl.conversation().undo();
   if (!message) usage("/undo: there is nothing to take back");
-  repl.console().note(fmt::format("[taken back: the last message and its answer; {} turns are left]", repl.conversation().messages().size() / 2));
+  repl.console().note(fmt::format("[taken back: the last message and its answer; left: {}]", counted(repl.conversation().messages().size() / 2, "turn")));
 }
 
 void edit(Repl& repl, const std::string&) {
@@ -68,13 +68,13 @@ void clear(Repl& repl, const std::string&) {
 void save(Repl& repl, const std::string& path) {
   if (path.empty()) usage("/save needs a file name that ends with .json (to go on later) or .md (to read)");
   save_transcript(repl.conversation(), repl.engine().info(), expand_home(path));
-  repl.console().note(fmt::format("[{} messages saved to {}]", repl.conversation().messages().size(), path));
+  repl.console().note(fmt::format("[{} saved to {}]", counted(repl.conversation().messages().size(), "message"), path));
 }
 
 void load(Repl& repl, const std::string& path) {
   if (path.empty()) usage("/load needs the name of a file that /save wrote as JSON");
   load_transcript(repl.conversation(), expand_home(path));
-  repl.console().note(fmt::format("[{} messages loaded from {}; the next message reads them in]", repl.conversation().messages().size(), path));
+  repl.console().note(fmt::format("[{} loaded from {}; the next message reads them in]", counted(repl.conversation().messages().size(), "message"), path));
 }
 
 void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(repl.conversation().session().report(), repl.totals())); }
@@ -82,7 +82,7 @@ void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(r
 void stats(Repl& repl, const std::string&) {
   const Timings& t = repl.totals();
   const auto speed = [](size_t n, double ms) { return ms > 0 ? double(n) * 1000.0 / ms : 0.0; };
-  repl.console().result(fmt::format("{} answers; {} tokens read at {:.0f}/s, {} re-used, {} written at {:.0f}/s\nmodel {}; {} threads, {}; template: {}\nseed of the next answer: {}\n", repl.n_answers(), with_commas(t.prefill_tokens),
+  repl.console().result(fmt::format("{}; {} tokens read at {:.0f}/s, {} re-used, {} written at {:.0f}/s\nmodel {}; {} threads, {}; template: {}\nseed of the next answer: {}\n", counted(repl.n_answers(), "answer"), with_commas(t.prefill_tokens),
                                     speed(t.prefill_tokens, t.prefill_ms), with_commas(t.reused_tokens), with_commas(t.decode_tokens), speed(t.decode_tokens, t.decode_ms), repl.engine().info().name,
                                     repl.engine().threads(), repl.engine().isa(), repl.conversation().template_name(), repl.next_seed()));
 }
@@ -112,7 +112,7 @@ void context(Repl& repl, const std::string&) {
   const size_t used = c.session().tokens().size(), n_ctx = c.session().n_ctx();
   std::string out = c.session().is_endless() ? fmt::format("{} tokens, by --kv-window\n", context_text(used, c.session()))
                                              : fmt::format("{} tokens ({:.1f} %), {} free\n", context_text(used, c.session()), 100.0 * double(used) / double(n_ctx), with_commas(n_ctx - used));
-  out += fmt::format("{} turns{}; system prompt: {}; template: {}\n", c.messages().size() / 2, c.n_dropped() ? fmt::format(", of which the oldest {} have left the context", c.n_dropped() / 2) : "", c.system().empty() ? "none" : "yes",
+  out += fmt::format("{}{}; system prompt: {}; template: {}\n", counted(c.messages().size() / 2, "turn"), c.n_dropped() ? fmt::format(", of which the oldest {} have left the context", c.n_dropped() / 2) : "", c.system().empty() ? "none" : "yes",
                      c.template_name());
   repl.console().result(out);
 }
@@ -140,7 +140,7 @@ void file(Repl& repl, const std::string& path) {
   if (text.find('\0') != std::string::npos || utf8_repair(text) != text) usage(fmt::format("/file: '{}' is not UTF-8 text", path));
   const size_t n_tokens = repl.engine().tokenize(text, false, false).size();
   repl.attach(fmt::format("{}:\n```\n{}{}```\n\n", fs::path(path).filename().string(), text, text.ends_with('\n') ? "" : "\n"));
-  repl.console().note(fmt::format("[{}: {} lines, {} tokens, goes in front of your next message]", path, with_commas(size_t(std::count(text.begin(), text.end(), '\n'))), with_commas(n_tokens)));
+  repl.console().note(fmt::format("[{}: {}, {}, goes in front of your next message]", path, counted(size_t(std::count(text.begin(), text.end(), '\n')), "line"), counted(n_tokens, "token")));
 }
 
 void leave(Repl& repl, const std::string&) { repl.leave(); }

@@ -17,6 +17,8 @@ std::string percent_less(uint64_t now, uint64_t before) {
 
 }  // namespace
 
+std::string counted(size_t n, std::string_view noun) { return fmt::format("{} {}{}", with_commas(n), noun, n == 1 ? "" : "s"); }
+
 std::string with_commas(uint64_t n) {
   std::string digits = fmt::format("{}", n);
   for (ptrdiff_t i = ptrdiff_t(digits.size()) - 3; i > 0; i -= 3) digits.insert(size_t(i), ",");

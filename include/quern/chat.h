@@ -75,6 +75,12 @@ class Conversation {
   const std::vector<ChatMessage>& messages() const;
   /// Replaces the turns. @throws Error(kUsage) unless user and assistant alternate, beginning with a user and ending with an answer.
   void set_messages(std::vector<ChatMessage> messages);
+  /// Writes messages, settings, tokens and cache to a file, as a whole or not at all. @throws what Session::save throws.
+  SavedSession save(const std::string& path) const;
+  /// Continues where save() was called, without reading anything again. The template may be another one: then the history is read again
+  /// from where it differs. @throws what Session::restore throws, Error(kUsage) for a file that holds no conversation.
+  RestoredSession restore(const std::string& path);
+
   /// Messages at the beginning that the model no longer sees.
   size_t n_dropped() const;
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "engine/chat_render.h"
+#include "engine/conversation_state.h"
 #include "engine/engine_impl.h"
 #include "engine/think_split.h"
 #include "engine/timeline.h"
@@ -262,6 +263,32 @@ void Conversation::set_messages(std::vector<ChatMessage> messages) {
   if (messages.size() % 2 != 0) throw_error(ErrorKind::kUsage, "the last of the {} messages has no answer; a conversation ends with the assistant's", messages.size());
   impl_->messages = std::move(messages);
   impl_->first = 0;
+}
+
+SavedSession Conversation::save(const std::string& path) const {
+  const Impl& c = *impl_;
+  return c.session->save(path, encode_state({c.system, template_name(), c.thinking, c.messages, c.first, c.timeline}));
+}
+
+RestoredSession Conversation::restore(const std::string& path) {
+  RestoredSession restored = impl_->session->restore(path);
+  if (restored.extra.empty()) throw_error(ErrorKind::kUsage, "session file '{}' holds no conversation (quern run wrote it): choose another name, or delete it to start afresh", path);
+  ConversationState state;
+  try {
+    state = decode_state(restored.extra, impl_->engine->info().n_vocab);
+  } catch (const Error& error) {
+    throw_error(error.kind(), "session file '{}': {}", path, error.what());
+  }
+  const auto held = session().tokens();
+  const std::vector<TokenId>& all = state.timeline.tokens();
+  if (held.size() > all.size() || !std::equal(held.begin(), held.end(), all.begin())) throw_error(ErrorKind::kRuntime, "session file '{}' is damaged: its cache is not that of its conversation", path);
+  impl_->system = std::move(state.system);
+  if (has_thinking_switch()) impl_->thinking = state.thinking;
+  impl_->messages = std::move(state.messages);
+  impl_->first = state.first;
+  impl_->timeline = std::move(state.timeline);
+  restored.extra.clear();
+  return restored;
 }
 
 size_t Conversation::n_dropped() const { return impl_->first; }

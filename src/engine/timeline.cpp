@@ -20,30 +20,30 @@ std::string marks_of(const MarkedText& rendered) {
 
 Timeline::Place Timeline::common(const MarkedText& rendered) const {
   const std::string marks = marks_of(rendered);
-  const size_t n = std::min(text_.size(), rendered.text.size());
+  const size_t n = std::min(parts_.text.size(), rendered.text.size());
   size_t same = 0;
-  while (same < n && text_[same] == rendered.text[same] && (marks_[same] == marks[same] || marks_[same] == kModel)) ++same;
+  while (same < n && parts_.text[same] == rendered.text[same] && (parts_.marks[same] == marks[same] || parts_.marks[same] == kModel)) ++same;
   Place last;
-  for (const Place& place : places_) {
+  for (const Place& place : parts_.places) {
     if (place.bytes <= same) last = place;
   }
   return last;
 }
 
 void Timeline::extend(Place keep, const MarkedText& rendered, std::span<const TokenId> rest) {
-  tokens_.resize(keep.tokens);
-  tokens_.insert(tokens_.end(), rest.begin(), rest.end());
-  text_ = rendered.text;
-  marks_ = marks_of(rendered);
-  while (!places_.empty() && places_.back().tokens > keep.tokens) places_.pop_back();
-  places_.push_back({text_.size(), tokens_.size()});
+  parts_.tokens.resize(keep.tokens);
+  parts_.tokens.insert(parts_.tokens.end(), rest.begin(), rest.end());
+  parts_.text = rendered.text;
+  parts_.marks = marks_of(rendered);
+  while (!parts_.places.empty() && parts_.places.back().tokens > keep.tokens) parts_.places.pop_back();
+  parts_.places.push_back({parts_.text.size(), parts_.tokens.size()});
 }
 
 void Timeline::generated(TokenId id, std::string_view bytes, bool control) {
-  tokens_.push_back(id);
-  text_ += bytes;
-  marks_.append(bytes.size(), control ? kTemplate : kModel);
-  places_.push_back({text_.size(), tokens_.size()});
+  parts_.tokens.push_back(id);
+  parts_.text += bytes;
+  parts_.marks.append(bytes.size(), control ? kTemplate : kModel);
+  parts_.places.push_back({parts_.text.size(), parts_.tokens.size()});
 }
 
 void Timeline::clear() { *this = Timeline(); }

@@ -23,7 +23,18 @@ class Timeline {
     size_t bytes = 0, tokens = 0;
   };
 
-  const std::vector<TokenId>& tokens() const { return tokens_; }
+  /// All that a timeline is.
+  struct Parts {
+    std::vector<TokenId> tokens;
+    std::string text;
+    std::string marks;           ///< one a byte of the text: who wrote it
+    std::vector<Place> places;   ///< ascending
+  };
+
+  Timeline() = default;
+  explicit Timeline(Parts parts) : parts_(std::move(parts)) {}
+  const Parts& parts() const { return parts_; }
+  const std::vector<TokenId>& tokens() const { return parts_.tokens; }
 
   /// The last place up to which `rendered` says the same, written by the same hands: what a user typed never passes for a mark
   /// of the template that reads alike. {0, 0}: nothing can be kept.
@@ -35,10 +46,7 @@ class Timeline {
   void clear();
 
  private:
-  std::vector<TokenId> tokens_;
-  std::string text_;
-  std::string marks_;           ///< one a byte: who wrote it
-  std::vector<Place> places_;   ///< ascending
+  Parts parts_;
 };
 
 }  // namespace quern

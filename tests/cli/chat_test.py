@@ -79,12 +79,12 @@ class Commands(Chat):
         self.say(terminal, "one")
         first = self.messages(terminal)
         line = self.say(terminal, "/regen")
-        self.assertRegex(line, r"prefill 1 tokens?,")
+        self.assertRegex(line, r"prefill 1 token,")
         second = self.messages(terminal)
         self.assertEqual((second[0], len(second)), (first[0], 2))
         self.assertNotEqual(second[1], first[1])
         self.say(terminal, "two")
-        self.ask(terminal, "/undo", "1 turns? (is|are) left")
+        self.ask(terminal, "/undo", "left: 1 turn")
         self.assertEqual(self.messages(terminal), second)
         terminal.send("/edit\r")
         terminal.expect("back on the line")
@@ -118,8 +118,8 @@ class Commands(Chat):
         terminal = self.start()
         self.say(terminal, "hello")
         self.ask(terminal, "/kv", r"KV cache.*per token.*used.*committed.*prefill.*decode")
-        self.ask(terminal, "/stats", r"1 answers?;.*template: built-in chatml.*seed of the next answer: \d+")
-        self.ask(terminal, "/context", r"\d+ of 2,048 tokens.*1 turns?")
+        self.ask(terminal, "/stats", r"1 answer;.*template: built-in chatml.*seed of the next answer: \d+")
+        self.ask(terminal, "/context", r"\d+ of 2,048 tokens.*1 turn;")
 
     def test_set_changes_what_it_says(self):
         terminal = self.start()
@@ -162,7 +162,7 @@ class Commands(Chat):
         (self.home / "code.py").write_text("print(1)\nprint(2)\n")
         (self.home / "bytes").write_bytes(b"\xff\x00")
         terminal = self.start()
-        self.ask(terminal, "/file ~/code.py", "2 lines")
+        self.ask(terminal, "/file ~/code.py", "2 lines, \\d+ tokens")
         self.say(terminal, "What does it print?")
         self.assertEqual(self.users(terminal), ["code.py:\n```\nprint(1)\nprint(2)\n```\n\nWhat does it print?"])
         self.ask(terminal, "/file ~/bytes", "is not UTF-8 text")
@@ -212,6 +212,17 @@ class FullContext(Chat):
         self.assertEqual(got.returncode, 2)
         self.assertLess(got.stderr.count(b"[prefill"), 8)
         self.assertRegex(got.stderr.decode(), r"the context is full: .* the context holds 300; .*--on-full trim")
+
+    def test_window_goes_on_without_end(self):
+        got = self.pipe(self.LINES + "/context\n", "-c", "300", "-n", "20", "--on-full", "window")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertEqual(got.stderr.count(b"[prefill"), 8)
+        self.assertNotIn(b"left it", got.stderr)
+        self.assertRegex(got.stdout, rb"\d+ so far, of which 300 are seen")
+        self.assertRegex(got.stdout, rb"8 turns;")
+        # As long as everything fits it is the same as with no policy at all.
+        few = "".join(self.LINES.splitlines(True)[:2])
+        self.assertEqual(self.pipe(few, "-c", "300", "-n", "20", "--on-full", "window").stdout, self.pipe(few, "-c", "300", "-n", "20").stdout)
 
     def test_an_answer_that_fills_the_context_is_cut_or_goes_on(self):
         got = self.pipe("hello\n", "-c", "100", "-n", "-1", "--on-full", "stop")

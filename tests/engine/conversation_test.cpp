@@ -292,6 +292,31 @@ TEST_CASE("stopped at any moment, by another thread, the cache stays one with th
   }, Models::kTiny);
 }
 
+TEST_CASE("saved and continued, a conversation reads nothing again and says the same as one that never stopped") {
+  const testing::TempDir folder;
+  const std::string file = (folder.path / "s.quern").string();
+  for_each_setup([&](const Setup& setup, const fs::path& path) {
+    Scene whole(setup, path);
+    whole.conversation->set_system("Be brief.");
+    whole.ask("Name three rivers of Europe, please.");
+    whole.ask("Which of them is the longest?");
+    whole.conversation->save(file);
+
+    Scene continued(setup, path);
+    continued.ask("Something that was said before.");
+    continued.conversation->restore(file);
+    CHECK(continued.conversation->system() == "Be brief.");
+    CHECK(continued.conversation->messages().size() == 4);
+    CHECK(continued.conversation->tokens() == whole.conversation->tokens());
+    const Turn there = whole.ask("Why?"), here = continued.ask("Why?");
+    CHECK(here.text == there.text);
+    CHECK(here.stats.prefill_tokens == there.stats.prefill_tokens);
+    CHECK(here.stats.reused_tokens == there.stats.reused_tokens);
+    CHECK(continued.conversation->undo() == "Why?");
+    continued.ask("And?");
+  });
+}
+
 TEST_CASE("a conversation that outgrows the context drops whole turns from its beginning, and goes on in the middle of an answer") {
   for_each_setup([](const Setup& setup, const fs::path& path) {
     Scene scene(setup, path, 600);
