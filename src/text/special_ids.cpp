@@ -154,8 +154,17 @@ SpecialIds find_special_ids(const gguf::Header& header, Vocab& vocab, bool add_b
     if (!header.find("tokenizer.ggml.eos_token_id")) ids.eos = named.find("</s>");
     if (!header.find("tokenizer.ggml.unknown_token_id")) ids.unknown = named.find("<unk>");
   }
+  if (vocab.kind() == VocabKind::kWordPiece) {  // text stands between [CLS] and [SEP]
+    const auto key_or_name = [&](std::string_view key, std::string_view name) {
+      return header.find(key) ? id_by_key(header, vocab, key) : named.find(name);
+    };
+    if (ids.bos == kNoToken) ids.bos = key_or_name("tokenizer.ggml.cls_token_id", "[CLS]");
+    ids.eos = key_or_name("tokenizer.ggml.seperator_token_id", "[SEP]");  // spelled so in the format
+    if (ids.unknown == kNoToken) ids.unknown = named.find("[UNK]");
+  }
   ids.add_bos = header.get_bool("tokenizer.ggml.add_bos_token").value_or(add_bos_by_default && ids.bos != kNoToken);
-  const bool add_eos_by_default = vocab.kind() == VocabKind::kUnigram && ids.eos != kNoToken;
+  const bool closes = vocab.kind() == VocabKind::kUnigram || vocab.kind() == VocabKind::kWordPiece;
+  const bool add_eos_by_default = closes && ids.eos != kNoToken;
   ids.add_eos = header.get_bool("tokenizer.ggml.add_eos_token").value_or(add_eos_by_default);
   const auto need = [&](bool& wanted, TokenId id, std::string_view which) {
     if (!wanted || id != kNoToken) return;

@@ -14,6 +14,7 @@
 #include "text/spm.h"
 #include "text/unigram.h"
 #include "text/unigram_normalizer.h"
+#include "text/wordpiece.h"
 
 namespace quern {
 
@@ -79,6 +80,7 @@ Scheme scheme(const gguf::Header& header, std::string_view pre_override, std::ve
   if (!model) throw_error(ErrorKind::kModel, "tokenizer.ggml.model is missing: the file has no tokenizer");
   if (*model == "llama") return {VocabKind::kSentencePiece};
   if (*model == "t5") return {VocabKind::kUnigram};
+  if (*model == "bert") return {VocabKind::kWordPiece};
   if (*model == "gpt2" || *model == "gemma4") {
     const PreTokenizerSpec* spec =
         *model == "gpt2" ? &pre_tokenizer_by_key(header, pre_override, warnings) : find_pre_tokenizer("gemma4");
@@ -86,8 +88,8 @@ Scheme scheme(const gguf::Header& header, std::string_view pre_override, std::ve
   }
   throw_error(
       ErrorKind::kModel,
-      "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE), 'gpt2' (byte-level BPE), 'gemma4' (BPE) "
-      "and 't5' (SentencePiece unigram)",
+      "tokenizer.ggml.model is {}; known are 'llama' (SentencePiece BPE), 'gpt2' (byte-level BPE), 'gemma4' (BPE), "
+      "'t5' (SentencePiece unigram) and 'bert' (WordPiece)",
       gguf::quoted(*model));
 }
 
@@ -95,7 +97,7 @@ class GgufTokenizer final : public Tokenizer {
  public:
   GgufTokenizer(const gguf::Header& header, Scheme scheme, std::vector<std::string>& warnings)
       : vocab_(header, scheme.kind), spec_(scheme.spec) {
-    const bool add_bos = spec_ ? spec_->add_bos : vocab_.kind() == VocabKind::kSentencePiece;
+    const bool add_bos = spec_ ? spec_->add_bos : vocab_.kind() != VocabKind::kUnigram;
     SpecialIds ids = find_special_ids(header, vocab_, add_bos, warnings);
     bos_ = ids.bos;
     eos_ = ids.eos;
@@ -112,6 +114,11 @@ class GgufTokenizer final : public Tokenizer {
       normalizer_.emplace(header);
       add_space_prefix_ = normalizer_->add_space_prefix();
       unigram_.emplace(vocab_, ids.unknown);
+      return;
+    }
+    if (vocab_.kind() == VocabKind::kWordPiece) {
+      clean_spaces_ = true;
+      word_piece_.emplace(vocab_, header, ids.unknown);
       return;
     }
     if (vocab_.kind() == VocabKind::kSentencePiece) {
@@ -137,6 +144,8 @@ class GgufTokenizer final : public Tokenizer {
     if (options.add_special && add_bos_ && !(options.single_bos && begins_with_bos)) out.push_back(bos_);
     if (merge_list_)
       encode_by_merge_list(fragments, out);
+    else if (word_piece_)
+      encode_word_piece(fragments, out);
     else if (unigram_)
       encode_unigram(fragments, options.continues, out);
     else
@@ -240,11 +249,22 @@ class GgufTokenizer final : public Tokenizer {
     }
   }
 
+  void encode_word_piece(const std::vector<Fragment>& fragments, std::vector<TokenId>& out) const {
+    for (const Fragment& fragment : fragments) {
+      if (fragment.token != kNoToken)
+        out.push_back(fragment.token);
+      else
+        word_piece_->encode(is_valid_utf8(fragment.text) ? std::string(fragment.text) : utf8_repair(fragment.text),
+                            out);
+    }
+  }
+
   Vocab vocab_;
   const PreTokenizerSpec* spec_;  ///< of vocabularies with a merge list
   std::optional<SpecialTokens> special_;
   std::optional<UnigramNormalizer> normalizer_;
   std::optional<UnigramModel> unigram_;
+  std::optional<WordPieceModel> word_piece_;
   std::optional<SentencePieceModel> sentence_piece_;
   std::optional<PreTokenizer> pre_tokenizer_;
   std::optional<MergeListModel> merge_list_;

@@ -117,7 +117,7 @@ void Vocab::read_types(const gguf::Header& header) {
 void Vocab::read_scores(const gguf::Header& header) {
   const gguf::Array* scores = header.get_array(kScoresKey);
   if (!scores) {
-    if (kind_ == VocabKind::kByteLevel || kind_ == VocabKind::kCharacterBpe) return;
+    if (kind_ != VocabKind::kSentencePiece && kind_ != VocabKind::kUnigram) return;
     throw_error(ErrorKind::kModel, "{} is missing: a SentencePiece vocabulary cannot be used without its scores",
                 kScoresKey);
   }

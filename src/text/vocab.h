@@ -31,7 +31,8 @@ enum class VocabKind : uint8_t {
   kSentencePiece,
   kByteLevel,
   kCharacterBpe,  ///< BPE by a merge list, as kByteLevel, over characters with spaces as U+2581, as kSentencePiece
-  kUnigram
+  kUnigram,
+  kWordPiece
 };
 
 class Vocab {

@@ -71,8 +71,8 @@ TEST_CASE("a vocabulary's arrays are checked against each other") {
   }
   SECTION("a kind of tokenizer that is not known") {
     SmallVocab vocab = small_spm();
-    vocab.model = "bert";
-    check_message(load(vocab.writer()), {"tokenizer.ggml.model", "'bert'", "llama", "gpt2"});
+    vocab.model = "rwkv";
+    check_message(load(vocab.writer()), {"tokenizer.ggml.model", "'rwkv'", "llama", "gpt2", "t5", "bert"});
   }
   SECTION("types of another width, or another number of them") {
     gguf::Writer narrow = small_spm().writer({"token_type"});

@@ -98,8 +98,24 @@ TEST_CASE("ids and text are llama.cpp's on the real models") {
 }
 
 TEST_CASE("ids and text are llama.cpp's on cuts of large vocabularies") {
-  const std::vector<std::string> names = {"unigram-charsmap", "unigram-prefix-merged", "unigram-prefix-kept", "unigram-bare-merged", "unigram-bare-kept",
-                                          "gemma-4", "aquila", "command-r", "deepseek-coder", "deepseek-llm", "gpt-neox", "mpt", "qwen35", "refact", "starcoder"};
+  const std::vector<std::string> names = {"unigram-charsmap",
+                                          "unigram-prefix-merged",
+                                          "unigram-prefix-kept",
+                                          "unigram-bare-merged",
+                                          "unigram-bare-kept",
+                                          "wordpiece-uncased",
+                                          "wordpiece-cased",
+                                          "wordpiece-accents",
+                                          "gemma-4",
+                                          "aquila",
+                                          "command-r",
+                                          "deepseek-coder",
+                                          "deepseek-llm",
+                                          "gpt-neox",
+                                          "mpt",
+                                          "qwen35",
+                                          "refact",
+                                          "starcoder"};
   for (const std::string& name : names) {
     DYNAMIC_SECTION(name) {
       const fs::path vocabulary = fs::path(QUERN_GOLDEN) / "vocabs" / (name + ".gguf");

@@ -159,7 +159,18 @@ def merge_list(name, n_merges):
     return cuts
 
 
-FAMILIES = [unigram_variants, merge_list("gemma-4", 4000)] + [
+def word_piece(folder):
+    metadata = read_metadata(folder / "ggml-vocab-bert-bge.gguf")
+    tokens = metadata["tokenizer.ggml.tokens"][1]
+    keep = [i for i, token in enumerate(tokens) if i < 9000 and not token.startswith("[unused") or len(token.lstrip("▁")) == 1]
+    for name, changes in (("wordpiece-uncased", {}), ("wordpiece-cased", {"tokenizer.ggml.normalizer.lowercase": ("bool", False)}),
+                          ("wordpiece-accents", {"tokenizer.ggml.normalizer.strip_accents": ("bool", False)})):
+        # llama.cpp looks for [CLS] and [SEP] by number unless told; the cut moves them.
+        keys = {"tokenizer.ggml.bos_token_id": ("u32", tokens.index("[CLS]"))}
+        yield name, cut(metadata, keep, {**keys, **changes})
+
+
+FAMILIES = [unigram_variants, word_piece, merge_list("gemma-4", 4000)] + [
     merge_list(name, 1500) for name in ("aquila", "command-r", "deepseek-coder", "deepseek-llm", "gpt-neox", "mpt", "qwen35", "refact", "starcoder")]
 
 
