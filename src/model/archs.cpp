@@ -31,7 +31,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "mpt", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "nemotron", .activation = Activation::kReluSquared, .norm = NormKind::kLayer},
     {.name = "olmo", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .bare_norms = true},
-    {.name = "olmo2"},
+    {.name = "olmo2", .window_pattern = 4, .plain_rope_in_windows = true},
     {.name = "orion", .norm = NormKind::kLayer},
     {.name = "pangu-embedded"},
     {.name = "phi2", .activation = Activation::kGelu, .norm = NormKind::kLayer},

@@ -33,6 +33,7 @@ struct ArchSpec {
   uint32_t default_window = 0;        ///< where the file gives none
   uint32_t no_rope_pattern = 0;       ///< layer i has no rotation when i % n == n−1; 0: all layers rotate
   bool rope_in_windows_only = false;  ///< in a model with windows, layers that see everything have no rotation
+  bool plain_rope_in_windows = false; ///< windowed layers rotate without the file's scaling
   float local_rope_base = 0.0f;       ///< rope base of windowed layers when the file has none; 0: as the others
   float alibi_max_bias = 0.0f;        ///< where the file gives none; 0: no ALiBi
   uint32_t alibi_layers = 0;          ///< 0, or: only a model of so many layers has ALiBi, and then no rotation

@@ -62,6 +62,7 @@ void describe_row(const ArchSpec& arch, Facts facts) {
   facts.add_if(arch.window_pattern != 0, "window", fmt::format("on all but every {}. layer without a key", arch.window_pattern));
   facts.add_if(arch.default_window != 0, "window", fmt::format("{} tokens without a key", arch.default_window));
   facts.add_if(arch.local_rope_base > 0, "rotation base", fmt::format("{} in windowed layers without a key", arch.local_rope_base));
+  facts.add_if(arch.plain_rope_in_windows, "rotation", "not scaled in windowed layers");
   facts.add_if(arch.no_rope_pattern != 0, "no rotation", fmt::format("in every {}. layer", arch.no_rope_pattern));
   facts.add_if(arch.rope_in_windows_only, "no rotation", "in layers without a window");
   facts.add_if(arch.alibi_max_bias > 0, "ALiBi", arch.alibi_layers ? fmt::format("largest bias {} in models of {} layers", arch.alibi_max_bias, arch.alibi_layers)
@@ -94,6 +95,7 @@ void describe_keys(const ModelParams& p, Facts facts) {
   if (windowed != p.layers.end()) {
     facts.add("window", fmt::format("{} tokens in {} of {} layers", windowed->window, std::count_if(p.layers.begin(), p.layers.end(), with_window), p.n_layers));
   }
+  facts.add_if(p.unused_window != 0, "window", fmt::format("{} tokens stated, not applied", p.unused_window));
   const auto n_turning = std::count_if(p.layers.begin(), p.layers.end(), turning);
   if (n_turning > 0) {
     facts.add("rotation", rope_text(p.ropes[0]) + (size_t(n_turning) == p.layers.size() ? "" : fmt::format(", in {} of {} layers", n_turning, p.n_layers)));

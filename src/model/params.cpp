@@ -147,12 +147,12 @@ void read_ropes(const Keys& keys, ModelParams& p) {
     if (arch.rope == RopePairing::kNone || !p.alibi_slopes.empty() || off_by_key || off_by_place || off_by_sight) p.layers[i].rope = kNoRope;
   }
   const float local_base = keys.maybe_positive("rope.freq_base_swa").value_or(arch.local_rope_base);
-  if (local_base <= 0.0f) return;
+  if (local_base <= 0.0f && !(arch.plain_rope_in_windows && any_window)) return;
   // Local layers see a window only: their positions are never stretched.
   RopeParams local = p.ropes[0];
-  local.base = local_base;
+  if (local_base > 0.0f) local.base = local_base;
   local.scaling = RopeScaling::kNone;
-  local.factor = 1.0f;
+  local.factor = local.attn_factor = 1.0f;
   p.ropes.push_back(local);
   for (LayerParams& layer : p.layers) {
     if (layer.window && layer.rope != kNoRope) layer.rope = 1;
@@ -174,6 +174,7 @@ void read_layers(const Keys& keys, ModelParams& p) {
   const auto k_dim = keys.maybe_size("attention.key_length"), v_dim = keys.maybe_size("attention.value_length");
   const uint32_t window = uint32_t(std::min<uint64_t>(keys.header().get_uint(keys.full("attention.sliding_window")).value_or(p.arch->default_window), 1u << 30));
   const std::vector<bool> windowed = window ? windowed_layers(keys, *p.arch, p.n_layers) : std::vector<bool>(p.n_layers);
+  if (window && std::none_of(windowed.begin(), windowed.end(), [](bool on) { return on; })) p.unused_window = window;
 
   p.layers.resize(p.n_layers);
   for (size_t i = 0; i < p.n_layers; ++i) {

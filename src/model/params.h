@@ -48,6 +48,7 @@ struct ModelParams {
   float attention_softcap = 0.0f;     ///< 0: none
   std::vector<float> alibi_slopes;    ///< [n_heads] what a position further back costs a score (ALiBi), or empty
   float logit_softcap = 0.0f;
+  uint32_t unused_window = 0;         ///< a window that the file states and that is not applied, see ArchSpec::window_pattern
   std::vector<RopeParams> ropes;      ///< [0] for full layers, [1] for windowed ones where they differ
   std::vector<LayerParams> layers;
 };

@@ -97,6 +97,14 @@ class Archs(unittest.TestCase):
         self.assertEqual((minicpm["embedding scale"], minicpm["residual scale"], minicpm["logit scale"]), ("12", "0.7", "8"))
         self.assertEqual(dict(self.facts(TINY / "gemma3-pattern.gguf", "keys"))["window"].split(" in ")[0], "8 tokens")
 
+    def test_a_window_that_is_not_applied_is_said(self):
+        tiny_archs.MODELS["changed"] = ("phi3", {"keys": {"attention.sliding_window": ("u32", 100)}}, "")
+        self.addCleanup(tiny_archs.MODELS.pop, "changed", None)
+        tiny_archs.TinyModel("changed").write(self.path)
+        self.assertIn(("window", "100 tokens stated, not applied"), self.facts(self.path, "keys"))
+        run = subprocess.run([QUERN, "run", str(self.path), "--raw", "-p", "a", "-n", "1"], capture_output=True, timeout=60, check=True)
+        self.assertIn(b"the file states a window of 100 tokens, which is not applied", run.stderr)
+
     def test_a_missing_tensor_is_named(self):
         self.assertIn("blk.1.attn_k.weight is missing", self.refusal("xverse", self.without("blk.1.attn_k.weight")))
 

@@ -65,6 +65,7 @@ const Change kChanges[] = {
     {"window_pattern", forget<&ArchSpec::window_pattern>},
     {"no_rope_pattern", forget<&ArchSpec::no_rope_pattern>},
     {"rope_in_windows_only", forget<&ArchSpec::rope_in_windows_only>},
+    {"plain_rope_in_windows", forget<&ArchSpec::plain_rope_in_windows>},
     {"local_rope_base", forget<&ArchSpec::local_rope_base>},
     {"alibi_max_bias", forget<&ArchSpec::alibi_max_bias>},
     {"finetuned_key_is_rope", forget<&ArchSpec::finetuned_key_is_rope>},
@@ -113,12 +114,15 @@ namespace {
 std::map<std::string, std::string> vocabularies() {
   std::map<std::string, std::string> out;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(QUERN_GOLDEN) / "tokenizers")) {
-    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
+  for (const char* folder : {"tokenizers", "vocabs"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(QUERN_GOLDEN) / folder)) {
+      if (entry.path().extension() == ".gguf") files.push_back(entry.path());
+    }
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    const std::string name = file.stem().string().substr(std::string("ggml-vocab-").size());
+    std::string name = file.stem().string();
+    if (name.starts_with("ggml-vocab-")) name.erase(0, std::string("ggml-vocab-").size());
     std::string& names = out[std::string(gguf::ModelFile(file).header().get_string("general.architecture").value_or(""))];
     names += (names.empty() ? "" : ", ") + name;
   }
