@@ -52,7 +52,9 @@ void write_floats(const std::string& path, const std::vector<float>& values) {
 void run(const Options& o) {
   const std::vector<TokenId> tokens = read_tokens(o);
   const auto engine = o.model.load();
-  const auto session = engine->new_session(o.model.session(std::max<size_t>(tokens.size(), 1)));
+  const SessionOptions options = o.model.session(std::max<size_t>(tokens.size(), 1));
+  check_context(o.model, options, *engine);
+  const auto session = engine->new_session(options);
   const std::vector<float> logits = session->all_logits(tokens);
   if (!o.out.empty()) write_floats(o.out, logits);
   if (!o.json) return;

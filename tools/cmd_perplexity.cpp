@@ -140,6 +140,7 @@ void run(const Options& o) {
   const auto engine = o.model.load();
   PerplexityOptions options;
   options.session = o.model.session(512);
+  if (!o.model.kv_window) check_context(o.model, options.session, *engine);  // chunks have an end, whatever the cache keeps of them
   options.n_chunks = size_t(o.n_chunks);
   options.compare = !o.compare.empty();
   if (options.compare) options.caches = parse_pairs(o);
