@@ -88,7 +88,8 @@ std::vector<BenchPoint> wanted_points(const Options& o) {
 }
 
 BenchSetting setting_of(const Options& o, int threads, const std::string& kv) {
-  return {threads, kv, size_t(o.model.batch), uint32_t(o.model.kv_window), o.model.kv_window ? uint32_t(o.model.kv_sinks) : 0, &interrupt_flag()};
+  const SessionOptions session = o.model.session(0);
+  return {threads, kv, session.batch, session.kv_window, session.kv_sinks, session.kv_heavy, &interrupt_flag()};
 }
 
 void measure_once(Engine& engine, const BenchSetting& setting, BenchPoint& point) {

@@ -166,10 +166,10 @@ void add_perplexity(CLI::App& app) {
   auto* compare = command->add_option("--compare-kv", o->compare, "Caches to compare with an f32 one: TYPE or K:V, with commas between")->delimiter(',');
   for (const char* one : {"--kv-type", "--k-type", "--v-type"}) command->get_option(one)->excludes(compare);
   command->add_flag("--apart", o->apart, "Of each TYPE of --compare-kv, also the keys alone and the values alone")->needs(compare);
-  auto* stream = command->add_option("--stream", o->stream, "Read the text once from beginning to end and score every prediction, once for each of these: full, window:N[:S], recompute:N; the first is what the others are compared with")->delimiter(',')->excludes(compare);
+  auto* stream = command->add_option("--stream", o->stream, "Read the text once from beginning to end and score every prediction, once for each of these: full, window:N[:S], heavy:N, recompute:N; the first is what the others are compared with")->delimiter(',')->excludes(compare);
   command->add_option("--tokens", o->n_tokens, "Predictions of --stream (default: the whole text)")->needs(stream)->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command->add_option("--stride", o->stride, "recompute:N computes its window anew every so many tokens and scores the last 16 of each (default 100)")->needs(stream)->check(CLI::Range(int64_t(1), int64_t(1) << 30));
-  for (const char* one : {"--ctx", "--chunks", "--kv-window"}) command->get_option(one)->excludes(stream);
+  for (const char* one : {"--ctx", "--chunks", "--kv-window", "--kv-evict"}) command->get_option(one)->excludes(stream);
   command->add_option("--html", o->html, "Write the comparison as a page with a plot: size against quality, or the curves of --stream");
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the table");
   command->callback([o] {

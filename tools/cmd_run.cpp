@@ -112,7 +112,7 @@ size_t needed_context(const Options& o, size_t n_prompt, size_t n_ctx_train) {
 void print_report(const Options& o, const Session& session) {
   if (o.no_report) return;
   if (o.report == "json") fmt::print(stderr, "{}\n", kv_report_json(session.report(), session.timings()).dump());
-  else if (!o.model.quiet) fmt::print(stderr, "\n{}", kv_report_text(session.report(), session.timings()));
+  else if (!o.model.quiet) fmt::print(stderr, "\n{}", kv_report_text(session.report(), session.timings(), ::isatty(STDERR_FILENO)));
 }
 
 /// What happened to the session file of this run.
@@ -230,7 +230,8 @@ void add_run(CLI::App& app) {
   add_prompt_options(*command, *o);
   add_sampling_options(*command, o->flags);
   add_cache_options(*command, o->model);
-  command->add_option("--session", o->session_file, "A file that keeps the cache: restored where it exists, and saved at the end; a prompt that begins like the last one is not read again");
+  auto* session = command->add_option("--session", o->session_file, "A file that keeps the cache: restored where it exists, and saved at the end; a prompt that begins like the last one is not read again");
+  command->get_option("--kv-evict")->excludes(session);
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the text");
   command->add_option("--kv-report", o->report, "The report on standard error: text (default) or json")->check(CLI::IsMember({"text", "json"}));
   command->add_flag("--no-kv-report", o->no_report, "No report");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <map>
 
@@ -37,6 +38,7 @@ void add_cache_options(CLI::App& command, ModelOptions& o) {
 void add_policy_options(CLI::App& command, ModelOptions& o) {
   auto* window = command.add_option("--kv-window", o.kv_window, "Keep the last N tokens (and the sinks) in the cache: text without end in memory that does not grow")->check(CLI::Range(int64_t(1), int64_t(1) << 30));
   command.add_option("--kv-sinks", o.kv_sinks, "With --kv-window: keep the first S tokens too (default 4), because attention leans on them")->needs(window)->check(CLI::Range(int64_t(0), int64_t(1) << 20));
+  command.add_option("--kv-evict", o.kv_evict, "heavy:N keeps at most N tokens (in 256s, at least 512): the latest, and those that attention uses most")->excludes(window);
 }
 
 void check_context(const ModelOptions& o, const SessionOptions& session, const Engine& engine) {
@@ -48,6 +50,16 @@ void check_context(const ModelOptions& o, const SessionOptions& session, const E
 }
 
 namespace {
+
+uint32_t parse_evict(const std::string& text) {
+  uint32_t n = 0;
+  const char* const end = text.data() + text.size();
+  if (text.starts_with("heavy:")) {
+    const auto [stop, error] = std::from_chars(text.data() + 6, end, n);
+    if (error == std::errc() && stop == end && n > 0 && n <= 1u << 30) return n;
+  }
+  throw Error(ErrorKind::kUsage, fmt::format("--kv-evict '{}' is no policy; give heavy:N, where N is the number of tokens to keep", text));
+}
 
 uint64_t parse_bytes(const std::string& option, const std::string& text) {
   char* end = nullptr;
@@ -86,6 +98,7 @@ SessionOptions ModelOptions::session(size_t default_ctx) const {
   if (!k_type.empty()) s.k_type = k_type;
   if (!v_type.empty()) s.v_type = v_type;
   if (!memory_limit.empty()) s.memory_limit_bytes = parse_bytes("--kv-memory-limit", memory_limit);
+  if (!kv_evict.empty()) s.kv_heavy = parse_evict(kv_evict);
   s.kv_window = uint32_t(kv_window);
   s.kv_sinks = kv_window ? uint32_t(kv_sinks) : 0;
   return s;

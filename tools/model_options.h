@@ -19,6 +19,7 @@ struct ModelOptions {
   int64_t batch = 512;
   std::string kv_type, k_type, v_type;
   int64_t kv_window = 0, kv_sinks = 4;
+  std::string kv_evict;              ///< as written
   std::string memory_limit;          ///< as written
   bool quiet = false;
 

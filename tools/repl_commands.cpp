@@ -1,5 +1,6 @@
 // The slash commands: a row each.
 #include <fmt/format.h>
+#include <unistd.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -77,7 +78,7 @@ void load(Repl& repl, const std::string& path) {
   repl.console().note(fmt::format("[{} loaded from {}; the next message reads them in]", counted(repl.conversation().messages().size(), "message"), path));
 }
 
-void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(repl.conversation().session().report(), repl.totals())); }
+void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(repl.conversation().session().report(), repl.totals(), ::isatty(STDOUT_FILENO))); }
 
 void stats(Repl& repl, const std::string&) {
   const Timings& t = repl.totals();

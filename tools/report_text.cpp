@@ -15,6 +15,28 @@ std::string percent_less(uint64_t now, uint64_t before) {
   return before == 0 ? "" : fmt::format(" ({:+.0f} %)", 100.0 * (double(now) / double(before) - 1.0));
 }
 
+constexpr size_t kBarWidth = 40;
+
+/// What the committed memory holds: keys and values of full layers (K V) and of windowed ones (k v), and rows that are still free.
+std::string share_bar(const KvReport& r) {
+  uint64_t parts[4] = {};
+  for (const KvLayerReport& l : r.per_layer) {
+    parts[l.window ? 2 : 0] += l.k_bytes;
+    parts[l.window ? 3 : 1] += l.v_bytes;
+  }
+  const uint64_t whole = std::max<uint64_t>(std::max(r.committed_bytes, r.used_bytes), 1);
+  std::string bar, legend;
+  uint64_t before = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    const auto cell = [&](uint64_t bytes) { return size_t((bytes * kBarWidth + whole / 2) / whole); };
+    bar.append(cell(before + parts[i]) - cell(before), "KVkv"[i]);
+    before += parts[i];
+    if (parts[i]) legend += fmt::format("{} {:.0f} %, ", "KVkv"[i], 100.0 * double(parts[i]) / double(whole));
+  }
+  bar.append(kBarWidth - bar.size(), '.');
+  return fmt::format("[{}] {}free {:.0f} % of what is committed{}", bar, legend, 100.0 * double(whole - before) / double(whole), parts[2] ? "; k v: windowed layers" : "");
+}
+
 }  // namespace
 
 std::string counted(size_t n, std::string_view noun) { return fmt::format("{} {}{}", with_commas(n), noun, n == 1 ? "" : "s"); }
@@ -36,7 +58,7 @@ std::string context_text(size_t n_used, const Session& session) {
   return session.is_endless() ? fmt::format("{} so far, of which {} are seen", with_commas(n_used), with_commas(std::min(n_used, session.n_ctx()))) : fmt::format("{} of {}", with_commas(n_used), with_commas(session.n_ctx()));
 }
 
-std::string kv_report_text(const KvReport& r, const Timings& t) {
+std::string kv_report_text(const KvReport& r, const Timings& t, bool with_bar) {
   std::string out = "KV cache\n";
   const auto line = [&](std::string_view name, const std::string& value) { out += fmt::format("  {:<16} {}\n", name, value); };
   line("geometry", fmt::format("{} layers x {} KV heads ({} query heads) x head size {}", r.layers, r.kv_heads, r.query_heads, r.head_dim));
@@ -44,9 +66,11 @@ std::string kv_report_text(const KvReport& r, const Timings& t) {
   line("per token", fmt::format("{} bytes by 2*L*H_kv*D_h*bytes, {} stored", with_commas(r.bytes_per_token_formula), with_commas(r.bytes_per_token)));
   if (r.is_endless) line("tokens", fmt::format("{} so far; a query sees {} of them", with_commas(r.used_tokens), with_commas(std::min(r.used_tokens, r.context_tokens))));
   else line("tokens", fmt::format("{} of {} ({:.1f} %)", with_commas(r.used_tokens), with_commas(r.context_tokens), r.context_tokens ? 100.0 * double(r.used_tokens) / double(r.context_tokens) : 0.0));
-  if (r.evicted_tokens > 0) line("evicted", fmt::format("{} tokens: positions {} to {}", with_commas(r.evicted_tokens), with_commas(r.first_evicted), with_commas(r.first_evicted + r.evicted_tokens - 1)));
+  if (r.evicted_tokens > 0 && r.policy_bytes > 0) line("evicted", fmt::format("{} tokens by use, each KV head its own; {} to decide by", with_commas(r.evicted_tokens), bytes_text(r.policy_bytes)));
+  else if (r.evicted_tokens > 0) line("evicted", fmt::format("{} tokens: positions {} to {}", with_commas(r.evicted_tokens), with_commas(r.first_evicted), with_commas(r.first_evicted + r.evicted_tokens - 1)));
   line("used", fmt::format("{} ({} bytes)", bytes_text(r.used_bytes), with_commas(r.used_bytes)));
   line("committed", fmt::format("{} in pieces of 256 tokens", bytes_text(r.committed_bytes)));
+  if (with_bar) line("shares", share_bar(r));
   line("reserved", fmt::format("{} of address space, free until filled", bytes_text(r.reserved_bytes)));
   line("in f16", fmt::format("{}; stored{}", bytes_text(r.f16_bytes), percent_less(r.used_bytes, r.f16_bytes)));
   line("with full MHA", fmt::format("{} in f16; stored{}", bytes_text(r.mha_bytes), percent_less(r.used_bytes, r.mha_bytes)));
@@ -81,6 +105,7 @@ nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
           {"is_endless", r.is_endless},
           {"evicted_tokens", r.evicted_tokens},
           {"first_evicted", r.first_evicted},
+          {"policy_bytes", r.policy_bytes},
           {"used_bytes", r.used_bytes},
           {"committed_bytes", r.committed_bytes},
           {"reserved_bytes", r.reserved_bytes},

@@ -8,7 +8,8 @@
 
 namespace quern::cli {
 
-std::string kv_report_text(const KvReport& report, const Timings& timings);
+/// with_bar: for a terminal, a bar with the shares of the committed memory too.
+std::string kv_report_text(const KvReport& report, const Timings& timings, bool with_bar = false);
 nlohmann::ordered_json kv_report_json(const KvReport& report, const Timings& timings);
 nlohmann::ordered_json timings_json(const Timings& timings);
 /// "1,234 of 8,192", or how many of a sequence without end are seen.

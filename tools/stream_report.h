@@ -7,7 +7,7 @@
 
 namespace quern::cli {
 
-/// full, window:N[:S] or recompute:N. @throws Error(kUsage)
+/// full, window:N[:S], heavy:N or recompute:N. @throws Error(kUsage)
 StreamColumn parse_stream_column(const std::string& text);
 std::string stream_table(const StreamReport& report);
 nlohmann::ordered_json stream_json(const StreamReport& report);

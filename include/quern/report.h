@@ -26,7 +26,8 @@ struct KvReport {
   size_t context_tokens = 0, used_tokens = 0;
   bool is_endless = false;               ///< context_tokens are what a query sees; used_tokens grow without bound
   size_t evicted_tokens = 0;             ///< of the used tokens, those that the user's policy took out of the cache …
-  size_t first_evicted = 0;              ///< … from this position on
+  size_t first_evicted = 0;              ///< … from this position on, where the policy is a window
+  uint64_t policy_bytes = 0;             ///< what eviction by use needs besides the cache: watched queries, use and position of each row
   uint64_t used_bytes = 0;               ///< rows held
   uint64_t committed_bytes = 0;          ///< memory the cache has asked for, in whole pieces
   uint64_t reserved_bytes = 0;           ///< address space, costs nothing until filled

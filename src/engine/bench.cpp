@@ -38,6 +38,7 @@ std::unique_ptr<Session> open_session(Engine& engine, const BenchSetting& settin
   options.threads = setting.threads;
   options.kv_window = setting.kv_window;
   options.kv_sinks = setting.kv_sinks;
+  options.kv_heavy = setting.kv_heavy;
   return engine.new_session(options);
 }
 

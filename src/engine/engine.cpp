@@ -49,7 +49,7 @@ TokenId Engine::bos() const { return impl_->model.tokenizer->add_bos() ? impl_->
 
 std::vector<KvLayerGeometry> kv_geometry(const ModelParams& params) {
   std::vector<KvLayerGeometry> layers;
-  for (const LayerParams& l : params.layers) layers.push_back({l.n_kv_heads, l.k_dim, l.v_dim, l.window});
+  for (const LayerParams& l : params.layers) layers.push_back({l.n_kv_heads, l.k_dim, l.v_dim, l.window, l.n_heads});
   return layers;
 }
 
@@ -61,7 +61,6 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
     for (const KvType t : all_kv_types()) names += (names.empty() ? "" : ", ") + std::string(kv_type_name(t));
     throw_error(ErrorKind::kUsage, "KV type '{}' is not known; allowed are {}", name, names);
   };
-  if (options.kv_heavy) throw_error(ErrorKind::kUsage, "eviction by use is not offered yet");
   KvLayoutOptions layout;
   layout.k_type = type(options.k_type);
   layout.v_type = type(options.v_type);
@@ -78,6 +77,9 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
   if (const size_t n_learned = engine.model.weights.position_embd.n_rows; n_learned) {
     if (layout.policy.window > 0) throw_error(ErrorKind::kUsage, "--kv-window makes the text endless, but this model knows {} positions by heart and no more; give -c {} or less instead", n_learned, n_learned);
     if (layout.n_ctx > n_learned) throw_error(ErrorKind::kUsage, "a context of {} was asked for, but this model knows {} positions by heart and no more; give -c {} or less", layout.n_ctx, n_learned, n_learned);
+  }
+  if (layout.policy.heavy > 0 && !engine.model.params.alibi_slopes.empty()) {
+    throw_error(ErrorKind::kUsage, "eviction by use moves tokens together, but this model tells distances by where they stand (ALiBi); leave out --kv-evict");
   }
   return layout;
 }

@@ -49,8 +49,12 @@ struct Session::Impl {
   bool is_endless() const { return cache.layout().options().policy.window > 0; }
   const Engine::Impl& engine_impl() const { return engine->impl(); }
   int n_threads() const { return options.threads > 0 ? options.threads : engine_impl().n_threads; }
-  /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. The cache advances on kDone only.
+  /// Computes `chunk` behind the tokens held; logits of its last n_logits go to `out`. Where a cache that evicts by use comes to a
+  /// decision within it, it is computed in parts; on kCancelled those that were complete stay.
   StepStatus step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled);
+
+ private:
+  StepStatus run_step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled);
 };
 
 /// The layout options that a session of this model gets. @throws Error(kUsage)

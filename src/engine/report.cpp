@@ -8,6 +8,7 @@
 namespace quern {
 
 std::string policy_name(const KvPolicy& policy) {
+  if (policy.heavy > 0) return fmt::format("heavy {}", policy.heavy);
   return policy.window > 0 ? fmt::format("window {}, sinks {}", policy.window, policy.sinks) : "full";
 }
 
@@ -29,6 +30,7 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
   report.used_tokens = n_tokens;
   report.committed_bytes = committed_bytes;
   report.reserved_bytes = layout.reserved_bytes();
+  report.policy_bytes = layout.heavy_bytes();
   for (size_t i = 0; i < layout.n_layers(); ++i) {
     const KvLayerLayout& l = layout.layer(i);
     const KvLayerGeometry& g = l.geometry;

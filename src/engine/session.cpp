@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "engine/engine_impl.h"
 #include "engine/session_file.h"
+#include "ops/evict.h"
 
 namespace quern {
 namespace {
@@ -46,6 +47,23 @@ void Session::Impl::forget() {
 }
 
 StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
+  while (!chunk.empty()) {
+    if (cache.needs_eviction(tokens.size())) {
+      const ModelParams& params = engine_impl().model.params;
+      ops::evict(n_threads(), engine_impl().kernels, cache, tokens.size(), params.attention_scale, params.attention_softcap);
+      cache.evicted();
+    }
+    const auto part = chunk.first(std::min(chunk.size(), cache.step_end(tokens.size()) - tokens.size()));
+    const size_t without = chunk.size() - n_logits, wanted = part.size() > without ? part.size() - without : 0;
+    if (const StepStatus status = run_step(part, wanted, out, cancelled); status != StepStatus::kDone) return status;
+    out += wanted * engine_impl().model.params.n_vocab;
+    n_logits -= wanted;
+    chunk = chunk.subspan(part.size());
+  }
+  return StepStatus::kDone;
+}
+
+StepStatus Session::Impl::run_step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
   const Engine::Impl& e = engine_impl();
   for (const TokenId id : chunk) {
     if (id < 0 || uint32_t(id) >= e.model.params.n_vocab) throw_error(ErrorKind::kUsage, "token {} does not exist; the vocabulary has 0 to {}", id, e.model.params.n_vocab - 1);
@@ -75,6 +93,7 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
   }
   size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
   keep = std::min(keep, wanted.size() - 1);
+  if (keep < s.tokens.size()) keep = s.cache.rewind_point(keep);
   if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
     s.forget();
     s.timings.reread_tokens += keep;

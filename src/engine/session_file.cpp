@@ -249,6 +249,11 @@ class Found {
   size_t head_bytes_ = 0;
 };
 
+/// The format has no place for what the next decision looks at.
+void refuse_heavy(const Session::Impl& session) {
+  if (session.cache.layout().options().policy.heavy > 0) throw_error(ErrorKind::kUsage, "a session file cannot hold a cache that evicts by use; leave out --kv-evict or the session file");
+}
+
 /// Refuses a file of another model or other settings, naming what was found and what is wanted.
 void check_fit(const Found& found, const Session::Impl& session) {
   const Settings &theirs = found.head.settings, ours = settings_of(session);
@@ -280,6 +285,7 @@ void check_fit(const Found& found, const Session::Impl& session) {
 }  // namespace
 
 SavedSession save_session(const Session::Impl& session, const fs::path& path, std::string_view extra) {
+  refuse_heavy(session);
   const auto start = std::chrono::steady_clock::now();
   check_target(path);
   Head head{settings_of(session), session.tokens, {}, std::string(extra), {}};
@@ -322,6 +328,7 @@ SavedSession save_session(const Session::Impl& session, const fs::path& path, st
 }
 
 RestoredSession restore_session(Session::Impl& session, const fs::path& path) {
+  refuse_heavy(session);
   const auto start = std::chrono::steady_clock::now();
   Found found(path);
   check_fit(found, session);

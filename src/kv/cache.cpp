@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/check.h"
@@ -29,6 +30,7 @@ std::string address_space_limit() {
 }  // namespace
 
 KvCache::KvCache(KvLayout layout) : layout_(std::move(layout)), committed_slots_(layout_.n_layers(), 0), lost_pieces_(layout_.n_layers(), 0) {
+  prepare_heavy();
   const uint64_t bytes = layout_.reserved_bytes();
   if (bytes == 0) return;
   void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -45,11 +47,48 @@ KvCache::~KvCache() {
   if (base_) munmap(base_, layout_.reserved_bytes());
 }
 
+void KvCache::prepare_heavy() {
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    if (l.heavy == 0 || l.heavy > layout_.options().n_ctx) continue;
+    heavy_ = l.heavy;
+    heavy_layers_.resize(layout_.n_layers());
+    HeavyLayer& layer = heavy_layers_[i];
+    layer.queries.resize(kObservedQueries * l.geometry.n_heads * l.geometry.k_dim);
+    layer.use.assign(l.geometry.n_kv_heads * l.heavy, 0.0f);
+    layer.positions.assign(l.geometry.n_kv_heads * l.heavy, 0);
+  }
+}
+
+KvCache::HeadUse KvCache::use(size_t layer, size_t head) {
+  HeavyLayer& h = heavy_layers_[layer];
+  const size_t at = head * layout_.layer(layer).heavy;
+  return {h.use.data() + at, h.positions.data() + at};
+}
+
+float* KvCache::observed_query(size_t layer, size_t position, size_t head) {
+  const KvLayerLayout& l = layout_.layer(layer);
+  const size_t offset = position % kPiecePositions;
+  // Pieces before the first decision are not looked at; only from there on do steps end at every boundary, so that no two positions of one share a place.
+  if (heavy_ == 0 || l.heavy == 0 || offset + kObservedQueries < kPiecePositions || position - offset + kPiecePositions < heavy_) return nullptr;
+  return heavy_layers_[layer].queries.data() + ((offset + kObservedQueries - kPiecePositions) * l.geometry.n_heads + head) * l.geometry.k_dim;
+}
+
+size_t KvCache::step_end(size_t position) const {
+  if (heavy_ == 0) return std::numeric_limits<size_t>::max();
+  return position < heavy_ ? heavy_ : (position / kPiecePositions + 1) * kPiecePositions;
+}
+
+size_t KvCache::rewind_point(size_t n_tokens) const {
+  const size_t past = n_tokens % kPiecePositions, first_observed = kPiecePositions - kObservedQueries;
+  return heavy_ > 0 && n_tokens < n_tokens_ && past > first_observed ? n_tokens - past + first_observed : n_tokens;
+}
+
 uint64_t KvCache::missing_bytes(size_t n_tokens) const {
   uint64_t missing = 0;
   for (size_t i = 0; i < layout_.n_layers(); ++i) {
     const KvLayerLayout& l = layout_.layer(i);
-    QUERN_CHECK(l.is_ring || n_tokens <= l.n_pieces * kPiecePositions, "{} tokens, context {}", n_tokens, layout_.options().n_ctx);
+    QUERN_CHECK(l.is_ring || l.heavy > 0 || n_tokens <= l.n_pieces * kPiecePositions, "{} tokens, context {}", n_tokens, layout_.options().n_ctx);
     const size_t wanted = l.slots_for(n_tokens);
     if (wanted > committed_slots_[i]) missing += (wanted - committed_slots_[i]) * uint64_t(l.piece_bytes);
   }
@@ -126,13 +165,15 @@ bool KvCache::rewind(size_t n_tokens) {
   // Only starting again makes rows that a ring lost irrelevant.
   if (n_tokens == 0) {
     high_water_ = 0;
+    n_decisions_ = 0;
+    for (HeavyLayer& layer : heavy_layers_) std::fill(layer.use.begin(), layer.use.end(), 0.0f);
     lost_pieces_.assign(lost_pieces_.size(), 0);
   }
   return true;
 }
 
 size_t KvCache::oldest_rewind() const {
-  size_t oldest = 0;
+  size_t oldest = n_decisions_ > 0 ? heavy_ + (n_decisions_ - 1) * kPiecePositions : 0;
   for (size_t i = 0; i < layout_.n_layers(); ++i) {
     // The query at n sees n − window + 1 and later.
     if (lost_pieces_[i] > 0) oldest = std::max(oldest, lost_pieces_[i] * kPiecePositions + layout_.layer(i).window - 1);
@@ -157,7 +198,7 @@ void KvCache::restore(size_t n_tokens, const std::vector<size_t>& first) {
 
 size_t KvCache::spans(size_t layer, size_t position, KvSpan* out) const {
   const KvLayerLayout& l = layout_.layer(layer);
-  const size_t end = position + 1;
+  const size_t end = row(layer, position) + 1;
   if (l.window == 0 || end <= size_t(l.window) + l.sinks) {
     out[0] = {0, end, false};
     return 1;

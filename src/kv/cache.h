@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/aligned.h"
 #include "kv/layout.h"
 
 namespace quern {
@@ -63,6 +64,26 @@ class KvCache {
   size_t sink_query_position(size_t position) const;
   bool has_sinks() const { return layout_.options().policy.sinks > 0; }
 
+  // Eviction by use (ops/evict.h decides; the cache keeps what it decides by).
+
+  /// Where a position is stored in a layer: itself, less what was evicted by use.
+  size_t row(size_t layer, size_t position) const { return position - layout_.layer(layer).evicted(position); }
+  /// Use and original position of every row of a head.
+  struct HeadUse {
+    float* use;
+    uint32_t* positions;
+  };
+  HeadUse use(size_t layer, size_t head);
+  /// Where the query of a head at `position` is kept until the next decision; null where no decision will ask for it.
+  float* observed_query(size_t layer, size_t position, size_t head);
+  /// A decision is due before the token at `position` is computed.
+  bool needs_eviction(size_t position) const { return heavy_ > 0 && position >= heavy_ && n_decisions_ <= (position - heavy_) / kPiecePositions; }
+  void evicted() { ++n_decisions_; }
+  /// A step from `position` on has to end here at the latest, because a decision comes next.
+  size_t step_end(size_t position) const;
+  /// The largest n ≤ n_tokens to which rewind() leads without losing what the next decision looks at.
+  size_t rewind_point(size_t n_tokens) const;
+
   uint64_t committed_bytes() const { return committed_bytes_; }
 
  private:
@@ -71,6 +92,7 @@ class KvCache {
     return l.offset_bytes + layout_.slot(layer, piece) * l.piece_bytes;
   }
   uint64_t missing_bytes(size_t n_tokens) const;
+  void prepare_heavy();
   void commit(size_t layer, size_t n_slots);
   void release(size_t layer, size_t n_slots);
 
@@ -81,6 +103,15 @@ class KvCache {
   std::vector<size_t> committed_slots_;  ///< per layer: slots [0, n) are committed
   std::vector<size_t> lost_pieces_;      ///< per layer: unpinned pieces before this one are not there (any more)
   uint64_t committed_bytes_ = 0;
+
+  struct HeavyLayer {
+    AlignedBuffer<float> queries;        ///< [kObservedQueries, n_heads, k_dim]
+    std::vector<float> use;              ///< [n_kv_heads, heavy]
+    std::vector<uint32_t> positions;     ///< [n_kv_heads, heavy]
+  };
+  size_t heavy_ = 0;                     ///< KvLayerLayout::heavy, the same on all layers that have it; 0: nothing will be evicted by use
+  size_t n_decisions_ = 0;
+  std::vector<HeavyLayer> heavy_layers_; ///< per layer
 };
 
 }  // namespace quern

@@ -9,6 +9,7 @@ namespace quern {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
+constexpr size_t kLeastHeavy = 2 * kPiecePositions;  // a decision frees one piece and has to leave another
 constexpr size_t kMaxDim = 4096;  // a row of the codec
 
 size_t ceil_div(size_t n, size_t unit) { return (n + unit - 1) / unit; }
@@ -21,6 +22,7 @@ KvLayout::KvLayout(const std::vector<KvLayerGeometry>& layers, const KvLayoutOpt
   if (options.policy.sinks > 0 && options.policy.window == 0) {
     throw_error(ErrorKind::kUsage, "{} sink tokens without a window: sinks are kept beside a window; give its size too", options.policy.sinks);
   }
+  if (options.policy.heavy > 0 && options.policy.window > 0) throw_error(ErrorKind::kUsage, "a window of {} tokens and {} heavy hitters are two policies; give one", options.policy.window, options.policy.heavy);
   const size_t all_pieces = ceil_div(options.n_ctx, kPiecePositions);
   for (const KvLayerGeometry& geometry : layers) {
     if (geometry.k_dim > kMaxDim || geometry.v_dim > kMaxDim) {
@@ -37,6 +39,10 @@ KvLayout::KvLayout(const std::vector<KvLayerGeometry>& layers, const KvLayoutOpt
     layer.v_row_bytes = geometry.v_dim ? kv_row_size(options.v_type, geometry.v_dim).bytes() : 0;
     layer.piece_bytes = round_up(geometry.n_kv_heads * (layer.k_block_bytes + layer.v_block_bytes), kPageBytes);
     layer.n_pieces = all_pieces;
+    if (options.policy.heavy > 0 && layer.window == 0) {
+      layer.heavy = std::max(round_up(options.policy.heavy, kPiecePositions), kLeastHeavy);
+      layer.n_pieces = std::min(all_pieces, layer.heavy / kPiecePositions);
+    }
     if (layer.window > 0) {
       const size_t ring = ceil_div(layer.window + options.max_chunk, kPiecePositions) + 1, pinned = ceil_div(layer.sinks, kPiecePositions);
       if (pinned + ring < all_pieces || options.policy.window > 0) {  // a user's window makes the sequence endless
@@ -78,7 +84,14 @@ uint64_t KvLayout::committed_bytes(size_t n_tokens) const {
   return sum;
 }
 
+uint64_t KvLayout::heavy_bytes() const {
+  uint64_t sum = 0;
+  for (const KvLayerLayout& l : layers_) sum += l.heavy_bytes();
+  return sum;
+}
+
 size_t KvLayerLayout::held_tokens(size_t n_tokens) const {
+  if (heavy > 0) return n_tokens == 0 ? 0 : n_tokens - evicted(n_tokens - 1);
   return window == 0 ? n_tokens : std::min(n_tokens, size_t(window) + sinks);
 }
 

@@ -14,7 +14,11 @@ struct KvLayerGeometry {
   uint32_t k_dim = 0;    ///< per head
   uint32_t v_dim = 0;    ///< per head; 0 for a layer without values of its own
   uint32_t window = 0;   ///< the model's sliding window in tokens (position i sees i−window+1 … i); 0: everything
+  uint32_t n_heads = 0;  ///< query heads; asked where eviction by use watches queries
 };
+
+/// Queries before a piece boundary that eviction by use watches.
+inline constexpr size_t kObservedQueries = 16;
 
 /// What the user asks of the cache on top of the model's own windows.
 struct KvPolicy {
@@ -44,6 +48,7 @@ struct KvLayerLayout {
   size_t n_pinned = 0;        ///< pieces at the start that a ring never overwrites (sinks)
   size_t n_pieces = 0;        ///< slots: all pieces of the context, or pinned ones and the ring
   bool is_ring = false;
+  size_t heavy = 0;           ///< rows at most, where those that attention uses least are evicted; 0: none are. Whole pieces
   uint64_t offset_bytes = 0;  ///< of slot 0 in the reservation
 
   /// Where a head's block begins in a piece.
@@ -51,6 +56,11 @@ struct KvLayerLayout {
   size_t v_offset(size_t head) const { return geometry.n_kv_heads * k_block_bytes + head * v_block_bytes; }
   /// Codes and scales that one token adds to the layer.
   uint64_t token_bytes() const { return uint64_t(geometry.n_kv_heads) * (k_row_bytes + v_row_bytes); }
+  /// Rows evicted by use before the query at `position`: a piece's worth before position `heavy`, and before every 256th one after it. What
+  /// is left moves together, so that position p is stored in row p − evicted(p).
+  size_t evicted(size_t position) const { return heavy == 0 || position < heavy ? 0 : ((position - heavy) / kPiecePositions + 1) * kPiecePositions; }
+  /// Bytes of the queries that are watched, and of the use and the position of every row.
+  uint64_t heavy_bytes() const { return heavy == 0 ? 0 : (kObservedQueries * geometry.n_heads * geometry.k_dim + 2 * heavy * geometry.n_kv_heads) * sizeof(float); }
   /// Tokens of n_tokens that later queries can still see.
   size_t held_tokens(size_t n_tokens) const;
   /// Slots that hold something once n_tokens were written; slots fill in ascending order.
@@ -79,6 +89,8 @@ class KvLayout {
   uint64_t reserved_bytes() const { return reserved_bytes_; }
   /// Bytes that n_tokens really occupy (rows still held, after windows and policy).
   uint64_t used_bytes(size_t n_tokens) const;
+  /// Bytes that eviction by use needs besides, from the start.
+  uint64_t heavy_bytes() const;
   /// Bytes committed (whole pieces) once n_tokens are in the cache.
   uint64_t committed_bytes(size_t n_tokens) const;
 

@@ -174,7 +174,7 @@ class Step {
     const size_t tile = (s->first_pos / kStoreGroup + group) * kStoreGroup;
     const size_t begin = std::max(tile, s->first_pos), end = std::min(tile + kStoreGroup, s->first_pos + s->n_tokens);
     for (size_t position = begin; position < end; ++position) {
-      const size_t row = s->row + position - s->first_pos, piece = position / kPiecePositions, offset = position % kPiecePositions;
+      const size_t row = s->row + position - s->first_pos, stored = s->cache->row(a_.layer, position), piece = stored / kPiecePositions, offset = stored % kPiecePositions;
       float* k = a_.k + (row * a_.n_kv_heads + head) * a_.k_dim;
       float* v = a_.v + (row * a_.n_kv_heads + head) * a_.v_dim;
       if (kv_type_is_rotated(k_type_)) a_.kernels->vector->hadamard(k, a_.k_dim);
@@ -182,10 +182,16 @@ class Step {
       kernels_.store_k(k_type_, k, a_.k_dim, s->cache->k_block(a_.layer, piece, head), offset);
       kernels_.store_v(v_type_, v, a_.v_dim, s->cache->v_block(a_.layer, piece, head), offset);
       for (size_t i = 0; i < shape_.group(); ++i) {
+        observe(*s, row, position, head * shape_.group() + i);
         prepare(a_.q, queries_, row, head, i);
         if (a_.q_sink) prepare(a_.q_sink, sink_queries_, row, head, i);
       }
     }
+  }
+
+  /// Keeps a query that the next eviction by use will look at.
+  void observe(const AttentionSegment& s, size_t row, size_t position, size_t head) {
+    if (float* kept = s.cache->observed_query(a_.layer, position, head)) std::memcpy(kept, a_.q + (row * a_.n_heads + head) * a_.k_dim, a_.k_dim * sizeof(float));
   }
 
   void prepare(const float* source, std::byte* prepared, size_t row, size_t head, size_t i) {
@@ -337,6 +343,7 @@ class Step {
 
 size_t most_pieces_seen(const KvLayerLayout& layer, size_t n_positions) {
   const size_t all = ceil_div(n_positions, kPiecePositions) + 1;  // sinks and window may share a piece, which then counts twice
+  if (layer.heavy > 0) return std::min(all, layer.n_pieces);
   if (layer.window == 0) return all;
   return std::min(all, ceil_div(layer.window, kPiecePositions) + 1 + ceil_div(layer.sinks, kPiecePositions));
 }

@@ -1,6 +1,8 @@
 """Memory that the KV cache may take: limits stop a run before and while it goes, in words, and a large context costs nothing until filled."""
 import json
 import os
+import pty
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -46,6 +48,25 @@ class Memory(unittest.TestCase):
         done = quern("run", TINY, "--raw", "-p", "abc", "-n", 2000, "--temp", 0, "--ignore-eos", "--kv-window", 100, "--batch", 64, "--kv-memory-limit", 3 * self.piece, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLessEqual(json.loads(done.stdout)["kv"]["committed_bytes"], 3 * self.piece)
+
+    def test_a_bar_shows_the_shares_on_a_terminal_alone(self):
+        ours, theirs = pty.openpty()
+        args = [QUERN, "run", str(TINY), "--raw", "-p", "abc", "-n", "120", "--temp", "0", "--ignore-eos", "-c", "256"]
+        subprocess.run(args, stderr=theirs, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=True)
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 1 << 16):
+                shown += chunk
+        except OSError:  # how a pseudo-terminal says that its other side has gone
+            pass
+        os.close(ours)
+        bar = re.search(r"shares +\[(K+)(V+)(\.+)\] K (\d+) %, V (\d+) %, free (\d+) %", shown.decode())
+        self.assertTrue(bar, shown)
+        self.assertEqual(len(bar[1] + bar[2] + bar[3]), 40)
+        self.assertAlmostEqual(int(bar[4]), 100 * len(bar[1]) / 40, delta=2)
+        self.assertIn(sum(map(int, bar.groups()[3:])), (99, 100, 101))
+        self.assertNotIn("shares", quern(*args[1:]).stderr)
 
     def test_sizes_are_read_in_the_usual_units(self):
         for size in ("64K", "1.5M", "2GiB", "1T", str(self.piece)):

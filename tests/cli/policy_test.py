@@ -89,6 +89,31 @@ class Policy(unittest.TestCase):
         self.assertGreater(window["kl_mean"], 1e-4)
         self.assertNotIn("needs more bits", done.stderr)
 
+    def test_eviction_by_use_gives_the_same_bits_on_every_instruction_set(self):
+        tokens = [(i * i * 7 + i * 13) % 300 + 10 for i in range(800)]
+        for kv in "f16", "int8", "int4":
+            found = {}
+            for isa in "scalar", "avx2", "avx512":
+                out = self.root / isa
+                done = subprocess.run([QUERN, "logits", str(self.one_layer), "--tokens", ",".join(map(str, tokens)), "--kv-type", kv, "--kv-evict", "heavy:512", "--out", str(out)],
+                                      env=dict(os.environ, QUERN_ISA=isa), capture_output=True, text=True, timeout=120, check=False)
+                if done.returncode == 2 and "QUERN_ISA" in done.stderr:
+                    print("skipped: this CPU has no %s" % isa, file=sys.stderr)
+                    continue
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found[isa] = out.read_bytes()
+            self.assertEqual(len(set(found.values())), 1, list(found))
+
+    def test_eviction_by_use_is_reported_and_checked(self):
+        err = quern("run", TINY, "--raw", "-p", "the", "-n", 900, "-c", 1024, "--ignore-eos", "--temp", 0, "--kv-evict", "heavy:512").stderr
+        self.assertIn("policy heavy 512", err)
+        self.assertRegex(err, r"evicted +\d+ tokens by use")
+        for args, message in ((("--kv-evict", "heavy"), "is no policy"), (("--kv-evict", "heavy:x"), "is no policy"), (("--kv-evict", "heavy:512", "--kv-window", 64), "excludes"),
+                              (("--kv-evict", "heavy:512", "--session", self.root / "s"), "excludes")):
+            done = quern("run", TINY, "--raw", "-p", "the", *args)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(message, done.stderr)
+
     def test_bench_measures_past_the_context(self):
         done = quern("bench", TINY, "--depths", 600, "--gen", 16, "-r", 1, "--kv-window", 64, "--json", "-t", 1)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,12 +1,16 @@
 // A cache that forgets by the user's policy: the same bits however the tokens came in, memory that does not grow, and a report of what
 // was evicted. What forgetting means for the logits is compared with an independent way of computing it in tests/cli/policy_test.py.
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 
 #include "base/rng.h"
 #include "engine/engine_impl.h"
+#include "ops/evict.h"
 #include "temp_dir.h"
 
 using namespace quern;
@@ -18,7 +22,7 @@ struct Settings {
   std::string type = "f16";
   size_t batch = 512;
   int threads = 1;
-  uint32_t window = 300, sinks = 5;
+  uint32_t window = 300, sinks = 5, heavy = 0;
 };
 
 std::shared_ptr<Engine> load(const std::string& model) {
@@ -33,6 +37,7 @@ std::unique_ptr<Session> open(Engine& engine, const Settings& s) {
   options.threads = s.threads;
   options.kv_window = s.window;
   options.kv_sinks = s.sinks;
+  options.kv_heavy = s.heavy;
   return engine.new_session(options);
 }
 
@@ -54,6 +59,9 @@ std::vector<float> logits_from(Session& session, std::span<const TokenId> tokens
   out.insert(out.end(), session.logits().begin(), session.logits().end());
   return out;
 }
+
+constexpr size_t kBudget = 512;
+Settings by_use(const std::string& type, size_t batch = 512, int threads = 1) { return {type, batch, threads, 0, 0, kBudget}; }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0; }
 
@@ -169,4 +177,129 @@ TEST_CASE("text without end: memory stays flat, the context is never full, and t
 
 TEST_CASE("a model that knows its positions by heart has no text without end") {
   CHECK_THROWS_WITH(open(*load("gpt2"), {}), Catch::Contains("knows 64 positions by heart"));
+}
+
+TEST_CASE("eviction by use gives the same bits however the tokens came in") {
+  const auto tokens = some_tokens(1100);  // decisions at 512, 768 and 1024
+  for (const std::string model : {"llama", "gemma3"}) {
+    const auto engine = load(model);
+    const size_t n_vocab = engine->info().n_vocab;
+    for (const KvType type : all_kv_types()) {
+      INFO(model << " " << kv_type_name(type));
+      const std::string name(kv_type_name(type));
+      const std::vector<float> whole = open(*engine, by_use(name))->all_logits(tokens);
+      CHECK(same_bits(open(*engine, by_use(name, 64, 2))->all_logits(tokens), whole));
+      CHECK(same_bits(open(*engine, by_use(name, 333))->all_logits(tokens), whole));
+      if (type == KvType::kInt8) CHECK(same_bits(open(*engine, by_use(name, 7))->all_logits(tokens), whole));
+      const size_t from = 1010;
+      CHECK(same_bits(logits_from(*open(*engine, by_use(name, 512, 2)), tokens, from), std::span(whole).subspan((from - 1) * n_vocab)));
+      const std::vector<float> full = open(*engine, {.type = name, .window = 0, .sinks = 0})->all_logits(tokens);
+      CHECK(same_bits(std::span(full).first(kBudget * n_vocab), std::span(whole).first(kBudget * n_vocab)));
+      CHECK_FALSE(same_bits(std::span(full).last(n_vocab), std::span(whole).last(n_vocab)));
+    }
+  }
+}
+
+TEST_CASE("a cache that evicts by use goes back as far as its last decision, a little further than asked where queries are watched") {
+  const auto engine = load("llama");
+  const auto tokens = some_tokens(1022), other = some_tokens(1022, 2);
+  const auto session = open(*engine, by_use("int8", 128));
+  // {held, common, re-used}: positions 240 to 255 of a piece are watched; decisions are made before 512 and 768.
+  for (const auto& [held, common, reused] : {std::array<size_t, 3>{1022, 1015, 1008}, {1022, 990, 990}, {1022, 768, 768}, {1022, 760, 0}, {510, 505, 496}, {510, 300, 300}}) {
+    INFO(held << " held, " << common << " in common");
+    REQUIRE(session->sync(std::span(tokens).first(held)) == StepStatus::kDone);
+    session->reset_timings();
+    std::vector<TokenId> next(tokens.begin(), tokens.begin() + ptrdiff_t(common));
+    next.insert(next.end(), other.begin(), other.begin() + 40);
+    REQUIRE(session->sync(next) == StepStatus::kDone);
+    CHECK(session->timings().reused_tokens == reused);
+    const auto cold = open(*engine, by_use("int8", 512, 2));
+    REQUIRE(cold->sync(next) == StepStatus::kDone);
+    CHECK(same_bits(session->logits(), cold->logits()));
+  }
+}
+
+TEST_CASE("what stays are the latest rows and, of the others, those that the last queries look at most") {
+  const auto engine = load("llama");
+  const auto tokens = some_tokens(kBudget + 1);
+  for (const KvType type : all_kv_types()) {
+    INFO(kv_type_name(type));
+    const std::string name(kv_type_name(type));
+    const auto full = open(*engine, {.type = name, .window = 0, .sinks = 0}), session = open(*engine, by_use(name));
+    REQUIRE(full->sync(std::span(tokens).first(kBudget)) == StepStatus::kDone);
+    REQUIRE(session->sync(std::span(tokens).first(kBudget)) == StepStatus::kDone);
+    KvCache &whole = full->impl().cache, &cache = session->impl().cache;
+    const KvLayerLayout& l = cache.layout().layer(0);
+    const size_t dim = l.geometry.k_dim, group = l.geometry.n_heads / l.geometry.n_kv_heads, n_kept = kBudget - kPiecePositions, n_recent = ops::recent_rows_kept(n_kept);
+    const kernels::Kernels& k = engine->impl().kernels;
+    const auto key = [&](KvCache& from, size_t layer, size_t head, size_t row) {
+      std::vector<float> x(dim);
+      k.attention->load_k(type, from.k_block(layer, row / kPiecePositions, head), dim, row % kPiecePositions, x.data());
+      return x;
+    };
+    const auto value = [&](KvCache& from, size_t layer, size_t head, size_t row) {
+      std::vector<float> x(l.geometry.v_dim);
+      k.attention->load_v(type, from.v_block(layer, row / kPiecePositions, head), l.geometry.v_dim, row % kPiecePositions, x.data());
+      return x;
+    };
+    // The watched queries, in double arithmetic, before the decision is made.
+    std::vector<std::vector<double>> use(cache.layout().n_layers() * l.geometry.n_kv_heads, std::vector<double>(kBudget));
+    for (size_t unit = 0; unit < use.size(); ++unit) {
+      const size_t layer = unit / l.geometry.n_kv_heads, head = unit % l.geometry.n_kv_heads;
+      for (size_t position = kBudget - kObservedQueries; position < kBudget; ++position) {
+        for (size_t i = 0; i < group; ++i) {
+          const float* observed = cache.observed_query(layer, position, head * group + i);
+          REQUIRE(observed);
+          std::vector<float> q(observed, observed + dim);
+          if (kv_type_is_rotated(type)) k.vector->hadamard(q.data(), dim);
+          std::vector<double> weights;
+          double sum = 0;
+          for (size_t row = 0; row <= position; ++row) {
+            const auto x = key(whole, layer, head, row);
+            double score = 0;
+            for (size_t d = 0; d < dim; ++d) score += double(q[d]) * double(x[d]);
+            weights.push_back(std::exp(score * double(engine->impl().model.params.attention_scale)));
+            sum += weights.back();
+          }
+          for (size_t row = 0; row <= position; ++row) use[unit][row] += weights[row] / sum;
+        }
+      }
+    }
+    REQUIRE(session->append(tokens[kBudget]) == StepStatus::kDone);
+    for (size_t unit = 0; unit < use.size(); ++unit) {
+      const size_t layer = unit / l.geometry.n_kv_heads, head = unit % l.geometry.n_kv_heads;
+      const KvCache::HeadUse kept = cache.use(layer, head);
+      std::vector<bool> stays(kBudget);
+      for (size_t row = 0; row < n_kept; ++row) {
+        if (row > 0) REQUIRE(kept.positions[row] > kept.positions[row - 1]);
+        stays[kept.positions[row]] = true;
+        CHECK(key(cache, layer, head, row) == key(whole, layer, head, kept.positions[row]));
+        CHECK(value(cache, layer, head, row) == value(whole, layer, head, kept.positions[row]));
+      }
+      double least_kept = 1e9, most_dropped = 0;
+      for (size_t position = 0; position < kBudget; ++position) {
+        if (position >= kBudget - n_recent) REQUIRE(stays[position]);
+        else if (stays[position]) least_kept = std::min(least_kept, use[unit][position]);
+        else most_dropped = std::max(most_dropped, use[unit][position]);
+      }
+      CHECK(least_kept > most_dropped - 1e-5);
+    }
+  }
+}
+
+TEST_CASE("eviction by use holds its budget, says so, and refuses what it cannot do") {
+  const auto engine = load("llama");
+  const auto session = open(*engine, by_use("f16"));
+  REQUIRE(session->sync(some_tokens(3000)) == StepStatus::kDone);
+  const KvReport report = session->report();
+  CHECK(report.policy == "heavy 512");
+  CHECK(report.used_tokens == 3000);
+  CHECK(report.committed_bytes == session->impl().cache.layout().committed_bytes(512));
+  const size_t rows = 256 + (3000 - 1 - 512) % 256 + 1;
+  CHECK(report.used_bytes == rows * report.bytes_per_token);
+  CHECK(report.evicted_tokens == 3000 - rows);
+  CHECK(report.policy_bytes == session->impl().cache.layout().heavy_bytes());
+  CHECK(report.policy_bytes > 0);
+  CHECK_THROWS_WITH(session->save("x.quern"), Catch::Contains("cannot hold a cache that evicts by use"));
+  CHECK_THROWS_WITH(open(*engine, {.heavy = 512}), Catch::Contains("two policies"));
 }

@@ -73,7 +73,30 @@ TEST_CASE("the user's window has pinned pieces for the sinks and does not end wi
   CHECK(both.layer(0).sinks == 0);
 }
 
+TEST_CASE("a layer that evicts by use has so many rows, and gives a piece's worth back at every piece past them") {
+  std::vector<KvLayerGeometry> geometry = layers(2, 3, 64);
+  geometry[1].window = 512;
+  for (KvLayerGeometry& g : geometry) g.n_heads = 9;
+  const KvLayout layout(geometry, {.n_ctx = 8192, .max_chunk = 512, .policy = {.window = 0, .sinks = 0, .heavy = 1000}});
+  const KvLayerLayout& l = layout.layer(0);
+  CHECK(l.heavy == 1024);  // whole pieces
+  CHECK(l.n_pieces == 4);
+  CHECK(l.evicted(1023) == 0);
+  CHECK(l.evicted(1024) == 256);
+  CHECK(l.evicted(1279) == 256);
+  CHECK(l.evicted(1280) == 512);
+  CHECK(l.held_tokens(1024) == 1024);
+  CHECK(l.held_tokens(1025) == 769);
+  CHECK(l.held_tokens(1280) == 1024);
+  CHECK(l.heavy_bytes() == (16 * 9 * 64 + 2 * 1024 * 3) * sizeof(float));
+  CHECK(layout.layer(1).heavy == 0);  // its window is the model's own
+  CHECK(layout.heavy_bytes() == l.heavy_bytes());
+  CHECK(layout.committed_bytes(8192) == 4 * l.piece_bytes + 5 * layout.layer(1).piece_bytes);
+  CHECK(KvLayout(geometry, {.n_ctx = 8192, .policy = {.heavy = 1}}).layer(0).heavy == 512);
+}
+
 TEST_CASE("what no layout can do is refused") {
+  CHECK_THROWS_AS(KvLayout(layers(1, 1, 64), {.n_ctx = 256, .policy = {.window = 64, .sinks = 0, .heavy = 512}}), Error);
   CHECK_THROWS_AS(KvLayout(layers(1, 1, 64), {.n_ctx = 256, .policy = {.window = 0, .sinks = 4}}), Error);
   CHECK_THROWS_AS(KvLayout(layers(1, 1, 5000), {.n_ctx = 256}), Error);
 }
