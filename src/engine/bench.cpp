@@ -92,6 +92,15 @@ ModelWork model_work(const Engine& engine) {
     work.weight_bytes += w->row_bytes * w->n_rows;
     (w == &weights.output ? work.output_macs : work.layer_macs) += w->n_rows * w->n_cols;
   }
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    const Experts& experts = weights.layers[i].experts;
+    const size_t n_used = engine.impl().model.params.layers[i].n_experts_used;
+    for (const std::vector<Weight>* stack : {&experts.gate, &experts.up, &experts.down}) {
+      if (stack->empty()) continue;
+      work.weight_bytes += n_used * stack->front().row_bytes * stack->front().n_rows;
+      work.layer_macs += n_used * stack->front().n_rows * stack->front().n_cols;
+    }
+  }
   return work;
 }
 

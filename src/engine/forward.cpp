@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/matmul.h"
+#include "ops/moe.h"
 #include "parallel/team.h"
 #include "quant/decode.h"
 
@@ -19,8 +21,8 @@ using ops::ActInput;
 using ops::MatmulJob;
 using ops::RowBuffers;
 
-enum class Stage { kAttnInput, kAttnOutput, kFfnInput, kFfnInner, kLogits };
-constexpr std::array kStageNames = {"the input of attention", "the output of attention", "the input of the feed-forward part", "the inside of the feed-forward part", "the logits"};
+enum class Stage { kAttnInput, kAttnOutput, kFfnInput, kRouter, kFfnInner, kLogits };
+constexpr std::array kStageNames = {"the input of attention", "the output of attention", "the input of the feed-forward part", "the choice of experts", "the inside of the feed-forward part", "the logits"};
 
 /// What the workers of one step share.
 struct Step {
@@ -37,15 +39,10 @@ struct Step {
   std::vector<const RopeTable*> ropes;       ///< [n_tokens] the tables of the row's session
   std::vector<const KvCache*> caches;        ///< [n_tokens]
   std::vector<size_t> logit_rows;            ///< rows that want logits
-  std::atomic<int> first_bad{-1};            ///< layer * 8 + stage of the earliest non-finite row seen
+  ops::FirstFault fault;                     ///< the earliest non-finite row seen, see place_of
 
-  /// Remembers the earliest layer and stage, whichever worker comes first.
-  void mark_bad(size_t layer, Stage stage) {
-    const int here = int(layer) * 8 + int(stage);
-    int seen = first_bad.load(std::memory_order_relaxed);
-    while ((seen < 0 || here < seen) && !first_bad.compare_exchange_weak(seen, here)) {
-    }
-  }
+  static int place_of(size_t layer, Stage stage) { return int(layer) * 8 + int(stage); }
+  void mark_bad(size_t layer, Stage stage) { fault.mark(place_of(layer, stage)); }
 };
 
 /// One worker's walk through the step.
@@ -75,8 +72,12 @@ class Runner {
     attend(layer, lp);
     attn_out(layer, weights, lp);
     ffn_norm(layer, weights);
-    ffn_up(weights, lp);
-    ffn_down(layer, weights, lp);
+    if (weights.experts) experts(layer, weights, lp);
+    if (weights.up) {
+      ffn_up(weights, lp);
+      ffn_down(layer, weights, lp);
+    }
+    if (weights.experts) combine(layer, weights, lp);
   }
 
   /// x = embedding of the token, scaled (+ its position's row, where positions are learned); the angles of its position.
@@ -179,6 +180,23 @@ class Runner {
     });
   }
 
+  /// down = W_down·(act(W_gate·h) · W_up·h) of each token's experts  [n_slots, n_embd]
+  void experts(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    const ops::MoeArgs args = moe_args(layer, weights, lp);
+    enter(ClockStage::kRouter);
+    ops::route(w_, args);
+    enter(ClockStage::kFfnUp);
+    ops::experts_up(w_, args);
+    enter(ClockStage::kFfnDown);
+    ops::experts_down(w_, args);
+  }
+
+  /// out = Σ weight·down over the token's experts + what the shared ones left in out  [n_tokens, n_embd]
+  void combine(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kRouter);
+    ops::combine(w_, moe_args(layer, weights, lp), bool(weights.up), rows_.h.data(), s_.ws.out.data());
+  }
+
   /// gate, up = W·h  [n_tokens, n_ff]
   void ffn_up(const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kFfnUp);
@@ -190,7 +208,7 @@ class Runner {
   void ffn_down(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kNorm);
     each_row(s_.n_tokens, [&](size_t t) {
-      activate(s_.ws.gate.data() + t * lp.n_ff, s_.ws.up.data() + t * lp.n_ff, bool(weights.gate), h(t, lp.n_ff), lp.n_ff);
+      ops::activate(k_, p_.arch->activation, weights.gate ? s_.ws.gate.data() + t * lp.n_ff : nullptr, s_.ws.up.data() + t * lp.n_ff, h(t, lp.n_ff), lp.n_ff);
       quantize(h(t, lp.n_ff), t, lp.n_ff, layer, Stage::kFfnInner);
     });
     enter(ClockStage::kFfnDown);
@@ -284,21 +302,6 @@ class Runner {
     k_.add(x(t), out, x(t), p_.n_embd);
   }
 
-  auto activation_kernel(Activation activation) const {
-    switch (activation) {
-      case Activation::kGelu: return k_.gelu_mul;
-      case Activation::kReluSquared: return k_.relu_squared_mul;
-      case Activation::kSilu: break;
-    }
-    return k_.silu_mul;
-  }
-
-  void activate(const float* gate, const float* up, bool gated, float* to, size_t n) {
-    const auto kernel = activation_kernel(p_.arch->activation);
-    if (gated) kernel(gate, up, to, n);
-    else kernel(up, nullptr, to, n);
-  }
-
   /// The row in int8 as row t of the input; its finiteness is checked on the way.
   void quantize(const float* row, size_t t, size_t n_cols, size_t layer, Stage stage) {
     const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
@@ -313,9 +316,25 @@ class Runner {
     return {rows, n_cols, {rows_.codes.data(), rows_.scales.data(), rows_.sums.data(), n_groups}};
   }
 
-  void multiply(const ActInput& in, size_t n_tokens, std::span<const MatmulJob> jobs) {
-    const ops::MatmulContext context{s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
-    ops::matmul(w_, context, in, jobs);
+  ops::MatmulContext matmul_context(size_t n_tokens) const {
+    return {s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
+  }
+  void multiply(const ActInput& in, size_t n_tokens, std::span<const MatmulJob> jobs) { ops::matmul(w_, matmul_context(n_tokens), in, jobs); }
+
+  ops::MoeArgs moe_args(size_t layer, const LayerWeights& weights, const LayerParams& lp) const {
+    ops::MoeArgs args;
+    args.experts = &weights.experts;
+    args.layer = &lp;
+    args.rule = &p_.router;
+    args.activation = p_.arch->activation;
+    args.vector = &k_;
+    args.matmul = matmul_context(s_.n_tokens);
+    args.input = input(rows_.h.data(), p_.n_embd);
+    args.buffers = &s_.ws.experts;
+    args.fault = &s_.fault;
+    args.router_place = Step::place_of(layer, Stage::kRouter);
+    args.inner_place = Step::place_of(layer, Stage::kFfnInner);
+    return args;
   }
 
   Step& s_;
@@ -362,12 +381,12 @@ void prepare_workspace(ops::Workspace& ws, const ModelParams& params, size_t n_t
 
 ForwardResult forward(const Model& model, const kernels::Kernels& kernels, ops::Workspace& workspace, std::span<const Segment> segments,
                       const ForwardOptions& options, float* logits) {
-  Step step{model, kernels, workspace, options, logits, 0, false, {}, {}, {}, {}, {}, {}, -1};
+  Step step{model, kernels, workspace, options, logits, 0, false, {}, {}, {}, {}, {}, {}, {}};
   lay_out(step, segments);
   prepare_workspace(workspace, model.params, step.n_tokens, segments, options.n_threads);
   run_team(options.n_threads, [&](Worker& worker) { Runner(step, worker).run(); });
   if (options.cancelled && options.cancelled->load()) return {ForwardStatus::kCancelled, {}};
-  const int bad = step.first_bad.load();
+  const int bad = step.fault.place.load();
   if (bad < 0) return {};
   const size_t layer = size_t(bad / 8);
   const char* stage = kStageNames[size_t(bad % 8)];

@@ -8,8 +8,8 @@
 
 namespace quern {
 
-enum class ClockStage : uint8_t { kEmbed, kNorm, kQkv, kRope, kAttention, kAttnOut, kFfnUp, kFfnDown, kOutput };
-inline constexpr std::array kClockStageNames = {"embed", "norm, activation, quantize", "qkv", "rope", "attention", "attn_out", "ffn_up", "ffn_down", "output"};
+enum class ClockStage : uint8_t { kEmbed, kNorm, kQkv, kRope, kAttention, kAttnOut, kRouter, kFfnUp, kFfnDown, kOutput };
+inline constexpr std::array kClockStageNames = {"embed", "norm, activation, quantize", "qkv", "rope", "attention", "attn_out", "experts chosen, summed", "ffn_up", "ffn_down", "output"};
 
 class StageClock {
  public:

@@ -82,7 +82,11 @@ struct VectorKernels {
   void (*silu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< gate/(1+exp(−gate))
   void (*gelu_mul)(const float* gate, const float* up, float* out, size_t n);   ///< tanh form of GELU
   void (*relu_squared_mul)(const float* gate, const float* up, float* out, size_t n);   ///< max(gate, 0)²
+  /// gpt-oss: g = min(gate, limit), u = clamp(up, ±limit); out = (u + 1) · g/(1+exp(−1.702·g)).
+  void (*clamped_swiglu_mul)(const float* gate, const float* up, float limit, float* out, size_t n);
+  void (*sigmoid)(const float* x, float* out, size_t n);                        ///< 1/(1+exp(−x)). out may be x
   void (*add)(const float* a, const float* b, float* out, size_t n);
+  void (*add_scaled)(const float* a, const float* x, float factor, float* out, size_t n);  ///< out = fma(x, factor, a). out may be a or x
   void (*scale)(float* x, float factor, size_t n);
   void (*clamp)(float* x, float limit, size_t n);                               ///< into [−limit, limit]; NaN stays
   void (*softcap)(float* x, float cap, size_t n);                               ///< cap · tanh(x / cap)

@@ -15,6 +15,12 @@ enum class RopePairing : uint8_t {
 };
 enum class Activation : uint8_t { kSilu, kGelu, kReluSquared };
 enum class NormKind : uint8_t { kRms, kLayer };
+/// How a token's router logits become the weights of its experts.
+enum class ExpertGating : uint8_t {
+  kSoftmax,        ///< over all experts, then the best are chosen
+  kSigmoid,        ///< each expert for itself
+  kSoftmaxChosen   ///< the best are chosen by their logits, then a softmax over these
+};
 
 struct ArchSpec {
   std::string_view name;              ///< general.architecture
@@ -43,6 +49,8 @@ struct ArchSpec {
                                       ///< the head size, and no key says so
   bool divide_logits = false;         ///< the key logit_scale is a divisor
   bool finetuned_key_is_rope = false; ///< the key rope.scaling.finetuned, where false, means no rotation at all
+  ExpertGating expert_gating = ExpertGating::kSoftmax;  ///< without a key
+  bool normalise_experts = false;     ///< without a key: the weights of the chosen experts are divided by their sum
 };
 
 /// The row of an architecture, or nullptr.

@@ -209,6 +209,47 @@ void read_scales(const Keys& keys, ModelParams& p) {
   p.logit_softcap = keys.maybe_float("final_logit_softcapping").value_or(arch.logit_softcap);
 }
 
+ExpertGating read_gating(const Keys& keys, const ArchSpec& arch) {
+  switch (keys.maybe_size("expert_gating_func", 3).value_or(0)) {
+    case 1: return ExpertGating::kSoftmax;
+    case 2: return ExpertGating::kSigmoid;
+    case 3: return ExpertGating::kSoftmaxChosen;
+    default: return arch.expert_gating;
+  }
+}
+
+RouterRule read_router(const Keys& keys, const ArchSpec& arch, uint32_t n_experts, uint32_t n_used) {
+  RouterRule rule;
+  rule.gating = read_gating(keys, arch);
+  rule.normalise = keys.header().get_bool(keys.full("expert_weights_norm")).value_or(arch.normalise_experts);
+  const float scale = keys.maybe_float("expert_weights_scale").value_or(0.0f);
+  if (scale != 0.0f) rule.scale = scale;  // 0 is how converters write "none"
+  rule.n_groups = uint32_t(keys.maybe_size("expert_group_count", kMostExpertGroups).value_or(1));
+  if (n_experts % rule.n_groups) throw_error(ErrorKind::kModel, "{} is {}; it must divide the {} experts", keys.full("expert_group_count"), rule.n_groups, n_experts);
+  rule.n_groups_used = uint32_t(keys.maybe_size("expert_group_used_count", rule.n_groups).value_or(rule.n_groups));
+  const uint32_t n_open = n_experts / rule.n_groups * rule.n_groups_used;
+  if (n_used > n_open) throw_error(ErrorKind::kModel, "{} is {}; the {} groups that a token may use hold {} experts", keys.full("expert_used_count"), n_used, rule.n_groups_used, n_open);
+  return rule;
+}
+
+/// Which layers have experts is seen from their routers; how many, from the keys.
+void read_experts(const Keys& keys, ModelParams& p) {
+  const auto tensor = [&](size_t layer, std::string_view name) { return keys.header().find_tensor(fmt::format("blk.{}.{}", layer, name)); };
+  for (size_t i = 0; i < p.n_layers; ++i) {
+    if (!tensor(i, "ffn_gate_inp.weight")) continue;
+    LayerParams& layer = p.layers[i];
+    layer.n_experts = uint32_t(keys.size("expert_count", 1u << 16));
+    layer.n_experts_used = uint32_t(keys.size("expert_used_count", layer.n_experts));
+    layer.n_ff_expert = uint32_t(keys.maybe_size("expert_feed_forward_length").value_or(layer.n_ff));
+    layer.n_ff = 0;
+    if (tensor(i, "ffn_up_shexp.weight")) {
+      const uint64_t n_shared = keys.maybe_size("expert_shared_count", 1024).value_or(1);
+      layer.n_ff = uint32_t(keys.maybe_size("expert_shared_feed_forward_length").value_or(n_shared * layer.n_ff_expert));
+    }
+    p.router = read_router(keys, *p.arch, layer.n_experts, layer.n_experts_used);
+  }
+}
+
 }  // namespace
 
 ModelParams read_params(const gguf::Header& header) {
@@ -232,6 +273,7 @@ ModelParams read_params(const gguf::Header& header, const ArchSpec& arch) {
   p.norm_eps = keys.maybe_positive(eps_key).value_or(1e-5f);
   read_layers(keys, p);
   read_alibi(keys, p);
+  read_experts(keys, p);
   read_ropes(keys, p);
   read_scales(keys, p);
   p.qkv_clamp = keys.maybe_float("attention.clamp_kqv").value_or(0.0f);

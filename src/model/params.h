@@ -28,9 +28,23 @@ inline constexpr uint8_t kNoRope = 0xff;  ///< LayerParams::rope of a layer that
 struct LayerParams {
   uint32_t n_heads = 0, n_kv_heads = 0;
   uint32_t k_dim = 0, v_dim = 0;      ///< per head
-  uint32_t n_ff = 0;
+  uint32_t n_ff = 0;                  ///< of the part that every token goes through (of shared experts, beside experts); 0: none
+  uint32_t n_experts = 0;             ///< 0: a dense layer
+  uint32_t n_experts_used = 0;        ///< by one token
+  uint32_t n_ff_expert = 0;
   uint32_t window = 0;                ///< 0: sees everything
   uint8_t rope = 0;                   ///< index into ModelParams::ropes, or kNoRope
+};
+
+inline constexpr uint32_t kMostExpertGroups = 256;
+
+/// How a token finds its experts and what they weigh.
+struct RouterRule {
+  ExpertGating gating = ExpertGating::kSoftmax;
+  bool normalise = false;             ///< the weights of the chosen experts are divided by their sum
+  float scale = 1.0f;                 ///< times every weight, last
+  uint32_t n_groups = 1;              ///< experts stand in groups of equal size …
+  uint32_t n_groups_used = 1;         ///< … and are chosen from the best of these only
 };
 
 struct ModelParams {
@@ -49,6 +63,7 @@ struct ModelParams {
   std::vector<float> alibi_slopes;    ///< [n_heads] what a position further back costs a score (ALiBi), or empty
   float logit_softcap = 0.0f;
   uint32_t unused_window = 0;         ///< a window that the file states and that is not applied, see ArchSpec::window_pattern
+  RouterRule router;
   std::vector<RopeParams> ropes;      ///< [0] for full layers, [1] for windowed ones where they differ
   std::vector<LayerParams> layers;
 };

@@ -38,11 +38,33 @@ class Loader {
   Weight maybe_matrix(const std::string& stem, size_t n_rows, size_t n_cols) const {
     return has(stem + ".weight") ? matrix(stem, n_rows, n_cols) : Weight{};
   }
+  /// One matrix an expert, from a tensor of all (named stem_exps) or, in old files, one tensor each; empty when absent and not required.
+  std::vector<Weight> expert_matrices(const std::string& stem, size_t n_experts, size_t n_rows, size_t n_cols, bool required) const {
+    std::vector<Weight> experts;
+    if (has(stem + ".0.weight")) {
+      for (size_t i = 0; i < n_experts; ++i) experts.push_back(matrix(fmt::format("{}.{}", stem, i), n_rows, n_cols));
+      return experts;
+    }
+    const std::string name = stem + "_exps";
+    if (!required && !has(name + ".weight")) return {};
+    const gguf::TensorInfo& tensor = require(name + ".weight", {n_cols, n_rows, n_experts});
+    Weight all;
+    all.type = tensor.type;
+    all.data = tensor.data.data();
+    all.row_bytes = row_bytes(tensor.type, n_cols);
+    all.n_cols = n_cols;
+    if (has(name + ".bias")) all.bias = floats(require(name + ".bias", {n_rows, n_experts}), n_rows * n_experts);
+    for (size_t i = 0; i < n_experts; ++i) experts.push_back(rows(all, i * n_rows, n_rows));
+    return experts;
+  }
   /// Rows [first, first + n_rows) of a matrix, with their part of the bias.
   static Weight rows(const Weight& whole, size_t first, size_t n_rows) {
-    Weight w = whole;
-    w.data += first * whole.row_bytes;
+    Weight w;
+    w.type = whole.type;
+    w.data = whole.data + first * whole.row_bytes;
+    w.row_bytes = whole.row_bytes;
     w.n_rows = n_rows;
+    w.n_cols = whole.n_cols;
     if (!whole.bias.empty()) w.bias.assign(whole.bias.begin() + ptrdiff_t(first), whole.bias.begin() + ptrdiff_t(first + n_rows));
     return w;
   }
@@ -50,10 +72,7 @@ class Loader {
   /// A row of numbers as float32; empty when absent and not required.
   std::vector<float> vector(const std::string& name, size_t n, bool required) const {
     if (!required && !has(name)) return {};
-    const gguf::TensorInfo& tensor = require(name, {n});
-    std::vector<float> out(n);
-    decode_row(tensor.type, tensor.data.data(), out.data(), n);
-    return out;
+    return floats(require(name, {n}), n);
   }
   Norm norm(const std::string& stem, size_t n, bool required) const {
     Norm out;
@@ -79,6 +98,11 @@ class Loader {
   }
 
  private:
+  static std::vector<float> floats(const gguf::TensorInfo& tensor, size_t n) {
+    std::vector<float> out(n);
+    decode_row(tensor.type, tensor.data.data(), out.data(), n);
+    return out;
+  }
   const gguf::TensorInfo& require(const std::string& name, const std::vector<uint64_t>& dims) const {
     const gguf::TensorInfo* tensor = header_.find_tensor(name);
     if (!tensor) throw_error(ErrorKind::kModel, "the tensor {} is missing; a model of this architecture needs it", name);
@@ -123,7 +147,30 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   if (!ffn_norm_elsewhere) layer.attn_post_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
 }
 
+void load_experts(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
+  Experts& e = layer.experts;
+  e.router = load.matrix(blk + "ffn_gate_inp", p.n_experts, params.n_embd);
+  e.choice_bias = load.vector(blk + "exp_probs_b.bias", p.n_experts, false);
+  if (load.has(blk + "ffn_gate_up_exps.weight")) {
+    for (const Weight& both : load.expert_matrices(blk + "ffn_gate_up", p.n_experts, 2 * size_t(p.n_ff_expert), params.n_embd, true)) {
+      e.gate.push_back(Loader::rows(both, 0, p.n_ff_expert));
+      e.up.push_back(Loader::rows(both, p.n_ff_expert, p.n_ff_expert));
+    }
+  } else {
+    e.gate = load.expert_matrices(blk + "ffn_gate", p.n_experts, p.n_ff_expert, params.n_embd, false);
+    e.up = load.expert_matrices(blk + "ffn_up", p.n_experts, p.n_ff_expert, params.n_embd, true);
+  }
+  e.down = load.expert_matrices(blk + "ffn_down", p.n_experts, params.n_embd, p.n_ff_expert, true);
+  if (p.n_ff == 0) return;
+  layer.gate = load.maybe_matrix(blk + "ffn_gate_shexp", p.n_ff, params.n_embd);
+  layer.up = load.matrix(blk + "ffn_up_shexp", p.n_ff, params.n_embd);
+  layer.down = load.matrix(blk + "ffn_down_shexp", params.n_embd, p.n_ff);
+  e.shared_gate = load.vector(blk + "ffn_gate_inp_shexp.weight", params.n_embd, false);
+}
+
 void load_ffn(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
+  layer.ffn_post_norm = load.norm(blk + "post_ffw_norm", params.n_embd, false);
+  if (p.n_experts) return load_experts(load, blk, params, p, layer);
   layer.gate = load.maybe_matrix(blk + "ffn_gate", p.n_ff, params.n_embd);
   if (!layer.gate && load.dim(blk + "ffn_up.weight", 1) == 2 * size_t(p.n_ff)) {
     const Weight fused = load.matrix(blk + "ffn_up", 2 * size_t(p.n_ff), params.n_embd);
@@ -133,7 +180,6 @@ void load_ffn(const Loader& load, const std::string& blk, const ModelParams& par
     layer.up = load.matrix(blk + "ffn_up", p.n_ff, params.n_embd);
   }
   layer.down = load.matrix(blk + "ffn_down", params.n_embd, p.n_ff);
-  layer.ffn_post_norm = load.norm(blk + "post_ffw_norm", params.n_embd, false);
 }
 
 /// Optional parts are seen from their tensors, so one that a single layer lacks would pass for another architecture: the file is damaged.
@@ -191,7 +237,7 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
 std::vector<const Weight*> step_weights(const ModelWeights& weights) {
   std::vector<const Weight*> all;
   for (const LayerWeights& l : weights.layers) {
-    for (const Weight* w : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) {
+    for (const Weight* w : {&l.q, &l.k, &l.v, &l.o, &l.experts.router, &l.gate, &l.up, &l.down}) {
       if (*w) all.push_back(w);
     }
   }

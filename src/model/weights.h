@@ -27,6 +27,15 @@ struct Norm {
   explicit operator bool() const { return span > 0; }
 };
 
+/// Feed-forward parts of which a token uses a few, and the router that chooses them.
+struct Experts {
+  Weight router;                     ///< [n_experts, n_embd]
+  std::vector<float> choice_bias;    ///< [n_experts] added for the choice only, or empty
+  std::vector<Weight> gate, up, down;  ///< [n_experts]; gate may be absent
+  std::vector<float> shared_gate;    ///< [n_embd] the shared expert's weight is the sigmoid of its product with the input; empty: 1
+  explicit operator bool() const { return bool(router); }
+};
+
 struct LayerWeights {
   Norm attn_norm;                    ///< [n_embd] before attention
   Weight q, k, v, o;
@@ -34,7 +43,8 @@ struct LayerWeights {
   Norm attn_post_norm;               ///< [n_embd] after attention, before the residual
   bool parallel = false;             ///< the feed-forward part reads what attention reads, before its result is added
   Norm ffn_norm;                     ///< [n_embd]; a parallel layer without one shares attn_norm
-  Weight gate, up, down;             ///< gate may be absent
+  Weight gate, up, down;             ///< what every token goes through: beside experts the shared ones, if any; gate may be absent
+  Experts experts;
   Norm ffn_post_norm;
 };
 
@@ -49,7 +59,7 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
 };
 
-/// The matrices that a step with logits reads from end to end, in its order.
+/// The matrices that every step with logits reads from end to end, in its order: experts are not among them.
 std::vector<const Weight*> step_weights(const ModelWeights& weights);
 
 /// @throws Error(kModel): a missing tensor, a wrong shape (found and wanted), a type that cannot be computed with (both named).

@@ -12,6 +12,8 @@ constexpr size_t kChunksPerWorkerOfFew = 3;  // few tokens: a chunk is a stream 
 constexpr size_t kFewTokens = 8;
 constexpr size_t kMostChunkRows = 256;
 
+}  // namespace
+
 size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile, size_t n_tokens) {
   if (n_workers == 1) return std::max(kMostChunkRows / row_tile * row_tile, row_tile);
   const size_t wanted = n_rows / (size_t(n_workers) * (n_tokens <= kFewTokens ? kChunksPerWorkerOfFew : kChunksPerWorker));
@@ -32,8 +34,6 @@ void multiply_rows(const MatmulContext& context, const ActInput& input, const Ma
     for (size_t r = 0; r < n_rows; ++r) y[t * job.y_stride + r] += w.bias[first + r];
   }
 }
-
-}  // namespace
 
 bool uses_quantized_activations(const Weight& weight, bool float_activations) {
   return !float_activations && format_info(weight.type).is_quantized;

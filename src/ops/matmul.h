@@ -37,6 +37,11 @@ bool uses_quantized_activations(const Weight& weight, bool float_activations);
 /// Scratch of one worker for products of up to n_tokens rows of up to n_cols.
 size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols);
 
+/// Rows of a chunk where n_rows in all are shared by the team: a multiple of the kernels' row tile.
+size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile, size_t n_tokens);
+/// Rows [first, first + n_rows) of a product, by this worker alone.
+void multiply_rows(const MatmulContext& context, const ActInput& input, const MatmulJob& job, size_t first, size_t n_rows);
+
 /// Every worker of the team calls it with the same jobs; returns when all are done. A cancelled call leaves y unspecified.
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs);
 

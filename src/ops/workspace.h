@@ -21,11 +21,32 @@ struct RowBuffers {
   void resize(size_t n_tokens, size_t n_embd, size_t widest);
 };
 
+/// What a step's tokens take through their experts. A slot is a token at one of its experts; the slots of an expert lie together,
+/// tokens ascending.
+struct ExpertBuffers {
+  AlignedBuffer<float> logits;     ///< [n_tokens, n_experts] of the router, then what it made of them
+  AlignedBuffer<float> scores;     ///< [n_tokens, n_experts] what the choice goes by
+  AlignedBuffer<uint32_t> ids;     ///< [n_tokens, n_used] best first
+  AlignedBuffer<float> weights;    ///< [n_tokens, n_used]
+  AlignedBuffer<float> shared_weight;  ///< [n_tokens]
+  AlignedBuffer<uint32_t> slot;    ///< [n_tokens, n_used]
+  AlignedBuffer<uint32_t> token;   ///< [n_slots]
+  AlignedBuffer<uint32_t> first;   ///< [n_experts + 1] slots of an expert
+  AlignedBuffer<uint32_t> active;  ///< experts that have slots: their number, then their ids
+  RowBuffers in;                   ///< [n_slots, n_embd] the tokens' rows in the order of slots
+  RowBuffers inner;                ///< [n_slots, n_ff]
+  AlignedBuffer<float> gate, up;   ///< [n_slots, n_ff]
+  AlignedBuffer<float> down;       ///< [n_slots, n_embd]
+
+  void resize(size_t n_tokens, size_t n_experts, size_t n_used, size_t n_embd, size_t n_ff);
+};
+
 struct Workspace {
   RowBuffers rows;
   AlignedBuffer<float> q, q_sink, k, v, attn;   ///< [n_tokens, heads * dim]
   AlignedBuffer<float> gate, up;   ///< [n_tokens, n_ff]
   AlignedBuffer<float> out;        ///< [n_tokens, n_embd] of a product that returns to the residual stream
+  ExpertBuffers experts;
   AlignedBuffer<float> cos_sin;    ///< [n_ropes, n_tokens, n_pairs, 2]
   AlignedBuffer<float> cos_sin_sink;
   std::vector<AlignedBuffer<std::byte>> scratch;  ///< one per worker, for products

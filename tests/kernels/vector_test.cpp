@@ -36,6 +36,9 @@ TEST_CASE("vector kernels give the same bits on every instruction set, at every 
       {"gelu_mul", [](const auto& k, auto& x, const auto& y) { k.gelu_mul(x.data(), y.data(), x.data(), x.size()); }},
       {"relu_squared_mul", [](const auto& k, auto& x, const auto& y) { k.relu_squared_mul(x.data(), y.data(), x.data(), x.size()); }},
       {"gelu alone", [](const auto& k, auto& x, const auto&) { k.gelu_mul(x.data(), nullptr, x.data(), x.size()); }},
+      {"clamped_swiglu_mul", [](const auto& k, auto& x, const auto& y) { k.clamped_swiglu_mul(x.data(), y.data(), 1.5f, x.data(), x.size()); }},
+      {"sigmoid", [](const auto& k, auto& x, const auto&) { k.sigmoid(x.data(), x.data(), x.size()); }},
+      {"add_scaled", [](const auto& k, auto& x, const auto& y) { k.add_scaled(y.data(), x.data(), 0.37f, x.data(), x.size()); }},
       {"add", [](const auto& k, auto& x, const auto& y) { k.add(x.data(), y.data(), x.data(), x.size()); }},
       {"scale", [](const auto& k, auto& x, const auto&) { k.scale(x.data(), 0.37f, x.size()); }},
       {"clamp", [](const auto& k, auto& x, const auto&) { k.clamp(x.data(), 1.5f, x.size()); }},
@@ -87,11 +90,13 @@ TEST_CASE("norms, activations and soft cap against double arithmetic") {
   for (float v : x) square += double(v) * v;
   for (const kernels::Kernels* isa : test::isas()) {
     const kernels::VectorKernels& k = *isa->vector;
-    std::vector<float> norm(n), silu(n), gelu(n), relu(n), cap = x, held = x;
+    std::vector<float> norm(n), silu(n), gelu(n), relu(n), swiglu(n), sigmoid(n), cap = x, held = x;
     k.rms_norm(x.data(), w.data(), 1e-5f, norm.data(), n);
     k.silu_mul(x.data(), w.data(), silu.data(), n);
     k.gelu_mul(x.data(), w.data(), gelu.data(), n);
     k.relu_squared_mul(x.data(), nullptr, relu.data(), n);
+    k.clamped_swiglu_mul(x.data(), w.data(), 1.25f, swiglu.data(), n);
+    k.sigmoid(x.data(), sigmoid.data(), n);
     k.softcap(cap.data(), 2.0f, n);
     k.clamp(held.data(), 1.25f, n);
     for (size_t i = 0; i < n; ++i) {
@@ -101,6 +106,9 @@ TEST_CASE("norms, activations and soft cap against double arithmetic") {
       REQUIRE(gelu[i] == Approx(0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) * w[i]).margin(1e-6));
       REQUIRE(relu[i] == (v > 0 ? float(v) * float(v) : 0.0f));
       REQUIRE(held[i] == std::clamp(x[i], -1.25f, 1.25f));
+      const double gate = std::min(v, 1.25), up = std::clamp(double(w[i]), -1.25, 1.25);
+      REQUIRE(swiglu[i] == Approx((up + 1) * gate / (1 + std::exp(-1.702 * gate))).margin(1e-6));
+      REQUIRE(sigmoid[i] == Approx(1 / (1 + std::exp(-v))).margin(1e-6));
       REQUIRE(cap[i] == Approx(2 * std::tanh(v / 2)).margin(1e-6));
     }
   }

@@ -99,8 +99,26 @@ void relu_squared_mul(const float* gate, const float* up, float* out, size_t n) 
   });
 }
 
+void clamped_swiglu_mul(const float* gate, const float* up, float limit, float* out, size_t n) {
+  const F32x16 most = set1(limit), least = set1(-limit), one = set1(1.0f), slope = set1(1.702f);
+  map2(gate, up, out, n, [&](F32x16 g, F32x16 u) {
+    g = min(most, g);
+    u = max(least, min(most, u));
+    return mul(add(u, one), times_sigmoid16(g, mul(g, slope)));
+  });
+}
+
+void sigmoid(const float* x, float* out, size_t n) {
+  map1(x, out, n, [](F32x16 a) { return times_sigmoid16(set1(1.0f), a); });
+}
+
 void add_rows(const float* a, const float* b, float* out, size_t n) {
   map2(a, b, out, n, [](F32x16 x, F32x16 y) { return add(x, y); });
+}
+
+void add_scaled(const float* a, const float* x, float factor, float* out, size_t n) {
+  const F32x16 f = set1(factor);
+  map2(a, x, out, n, [&](F32x16 sum, F32x16 b) { return fma(b, f, sum); });
 }
 
 void scale(float* x, float factor, size_t n) {
@@ -185,8 +203,9 @@ void hadamard(float* x, size_t n) {
 }  // namespace
 
 const VectorKernels* vector_kernels() {
-  static const VectorKernels table = {dot,     rms_norm, layer_norm, rope_interleaved, rope_half, silu_mul,   gelu_mul, relu_squared_mul, add_rows,
-                                      scale, clamp,   softcap,  exp_sum,    max_of,           argmax,    all_finite, hadamard};
+  static const VectorKernels table = {dot,    rms_norm,  layer_norm,         rope_interleaved, rope_half, silu_mul,   gelu_mul,
+                                      relu_squared_mul,  clamped_swiglu_mul, sigmoid,          add_rows,  add_scaled, scale,
+                                      clamp,  softcap, exp_sum,  max_of,             argmax,           all_finite, hadamard};
   return &table;
 }
 
