@@ -69,7 +69,7 @@ class Runner {
     attn_norm(layer, weights);
     qkv(weights, lp);
     rope(weights, lp);
-    attend(layer, lp);
+    attend(layer, weights, lp);
     attn_out(layer, weights, lp);
     ffn_norm(layer, weights);
     if (weights.experts) experts(layer, weights, lp);
@@ -137,7 +137,7 @@ class Runner {
   }
 
   /// attn = softmax(q·K)·V over what the cache shows  [n_tokens, heads, v_dim]
-  void attend(size_t layer, const LayerParams& lp) {
+  void attend(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kAttention);
     ops::AttentionArgs args;
     args.kernels = &s_.kernels;
@@ -152,6 +152,7 @@ class Runner {
     args.k = s_.ws.k.data();
     args.v = s_.ws.v.data();
     args.slopes = p_.alibi_slopes.empty() ? nullptr : p_.alibi_slopes.data();
+    args.sinks = weights.sinks.empty() ? nullptr : weights.sinks.data();
     args.scale = p_.attention_scale;
     args.softcap = p_.attention_softcap;
     args.out = s_.ws.attn.data();

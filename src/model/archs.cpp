@@ -20,6 +20,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "gemma2", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 2, .default_window = 4096, .attention_softcap = 50.0f, .logit_softcap = 30.0f, .width_scaled_layers = 46},
     {.name = "gemma3", .activation = Activation::kGelu, .scale_embedding = true, .window_pattern = 6, .local_rope_base = 10000.0f, .width_scaled_layers = 62},
     {.name = "glm4", .rope = RopePairing::kInterleaved},
+    {.name = "gpt-oss", .activation = Activation::kClampedSwiglu, .window_pattern = 2, .expert_gating = ExpertGating::kSoftmaxChosen},
     {.name = "gpt2", .rope = RopePairing::kNone, .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "gptneox", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "granite", .rope = RopePairing::kInterleaved, .divide_logits = true, .finetuned_key_is_rope = true},

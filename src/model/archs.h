@@ -13,7 +13,12 @@ enum class RopePairing : uint8_t {
   kHalf,         ///< (x[i], x[i + n/2]), "NeoX"
   kNone          ///< no rotary embedding
 };
-enum class Activation : uint8_t { kSilu, kGelu, kReluSquared };
+enum class Activation : uint8_t {
+  kSilu,
+  kGelu,
+  kReluSquared,
+  kClampedSwiglu  ///< silu with its slope and limits set, times up + 1 (gpt-oss)
+};
 enum class NormKind : uint8_t { kRms, kLayer };
 /// How a token's router logits become the weights of its experts.
 enum class ExpertGating : uint8_t {

@@ -144,6 +144,7 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   };
   layer.q_norm = head_norm("attn_q_norm", p.n_heads);
   layer.k_norm = head_norm("attn_k_norm", p.n_kv_heads);
+  layer.sinks = load.vector(blk + "attn_sinks.weight", p.n_heads, false);
   if (!ffn_norm_elsewhere) layer.attn_post_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
 }
 

@@ -39,6 +39,7 @@ struct Experts {
 struct LayerWeights {
   Norm attn_norm;                    ///< [n_embd] before attention
   Weight q, k, v, o;
+  std::vector<float> sinks;          ///< [n_heads] logits that take part in the softmax and have no value; empty: none
   Norm q_norm, k_norm;               ///< [head_dim] for every head, [n_heads * head_dim] over all, [n_heads, head_dim] each its own
   Norm attn_post_norm;               ///< [n_embd] after attention, before the residual
   bool parallel = false;             ///< the feed-forward part reads what attention reads, before its result is added

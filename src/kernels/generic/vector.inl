@@ -101,11 +101,12 @@ void relu_squared_mul(const float* gate, const float* up, float* out, size_t n) 
 
 void clamped_swiglu_mul(const float* gate, const float* up, float limit, float* out, size_t n) {
   const F32x16 most = set1(limit), least = set1(-limit), one = set1(1.0f), slope = set1(1.702f);
-  map2(gate, up, out, n, [&](F32x16 g, F32x16 u) {
+  const auto inner = [&](F32x16 g) {
     g = min(most, g);
-    u = max(least, min(most, u));
-    return mul(add(u, one), times_sigmoid16(g, mul(g, slope)));
-  });
+    return times_sigmoid16(g, mul(g, slope));
+  };
+  if (up) map2(gate, up, out, n, [&](F32x16 g, F32x16 u) { return mul(add(max(least, min(most, u)), one), inner(g)); });
+  else map1(gate, out, n, inner);
 }
 
 void sigmoid(const float* x, float* out, size_t n) {
