@@ -81,17 +81,21 @@ class GgufWriter:
         os.replace(partial, path)
 
 
-def add_llama_metadata(gguf, name, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx, n_vocab, rope_base):
-    """What a `llama` file says about itself; the head size is written out, so it need not be n_embd / n_heads."""
-    gguf.add("general.architecture", "str", "llama")
+def add_llama_metadata(gguf, name, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx, n_vocab, rope_base, n_experts=0, n_experts_used=0):
+    """What a `llama` file says about itself, or with experts a `qwen3moe` one, where n_ff is an expert's. The head size is written
+    out, so it need not be n_embd / n_heads."""
+    arch = "qwen3moe" if n_experts else "llama"
+    gguf.add("general.architecture", "str", arch)
     gguf.add("general.name", "str", name)
     numbers = {"context_length": n_ctx, "embedding_length": n_embd, "block_count": n_layers, "feed_forward_length": n_ff,
                "attention.head_count": n_heads, "attention.head_count_kv": n_kv_heads, "attention.key_length": head_dim,
                "attention.value_length": head_dim, "rope.dimension_count": head_dim, "vocab_size": n_vocab}
+    if n_experts:
+        numbers.update({"expert_count": n_experts, "expert_used_count": n_experts_used, "expert_feed_forward_length": n_ff})
     for key, value in numbers.items():
-        gguf.add("llama." + key, "u32", value)
-    gguf.add("llama.attention.layer_norm_rms_epsilon", "f32", 1e-5)
-    gguf.add("llama.rope.freq_base", "f32", rope_base)
+        gguf.add("%s.%s" % (arch, key), "u32", value)
+    gguf.add(arch + ".attention.layer_norm_rms_epsilon", "f32", 1e-5)
+    gguf.add(arch + ".rope.freq_base", "f32", rope_base)
 
 
 def add_vocabulary(gguf, n_vocab):
@@ -120,13 +124,14 @@ def add_vocabulary(gguf, n_vocab):
     gguf.add("general.quantization_version", "u32", 2)
 
 
-def add_llama_tensors(gguf, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, weight_type, make_weights, make_norm):
-    """The tensors of a `llama` with an output matrix of its own. make_weights(n_blocks) and make_norm(n_values) give the data."""
-    def matrix(name, n_in, n_out):
-        gguf.add_tensor(name + ".weight", [n_in, n_out], weight_type, make_weights)
+def add_llama_tensors(gguf, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, weight_type, make_weights, make_norm, n_experts=0, make_router=None):
+    """The tensors of a `llama` with an output matrix of its own, or with experts of a `qwen3moe`. make_weights(n_blocks), make_norm(n_values)
+    and make_router(n_values) give the data."""
+    def matrix(name, *dims):
+        gguf.add_tensor(name + ".weight", list(dims), weight_type, make_weights)
 
-    def norm(name):
-        gguf.add_tensor(name + ".weight", [n_embd], "F32", make_norm)
+    def norm(name, n=n_embd):
+        gguf.add_tensor(name + ".weight", [n], "F32", make_norm)
 
     norm("output_norm")
     matrix("token_embd", n_embd, n_vocab)
@@ -139,6 +144,14 @@ def add_llama_tensors(gguf, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_di
         matrix(block + "attn_v", n_embd, n_kv_heads * head_dim)
         matrix(block + "attn_output", n_heads * head_dim, n_embd)
         norm(block + "ffn_norm")
-        matrix(block + "ffn_gate", n_embd, n_ff)
-        matrix(block + "ffn_up", n_embd, n_ff)
-        matrix(block + "ffn_down", n_ff, n_embd)
+        if not n_experts:
+            matrix(block + "ffn_gate", n_embd, n_ff)
+            matrix(block + "ffn_up", n_embd, n_ff)
+            matrix(block + "ffn_down", n_ff, n_embd)
+            continue
+        norm(block + "attn_q_norm", head_dim)
+        norm(block + "attn_k_norm", head_dim)
+        gguf.add_tensor(block + "ffn_gate_inp.weight", [n_embd, n_experts], "F32", make_router)
+        matrix(block + "ffn_gate_exps", n_embd, n_ff, n_experts)
+        matrix(block + "ffn_up_exps", n_embd, n_ff, n_experts)
+        matrix(block + "ffn_down_exps", n_ff, n_embd, n_experts)

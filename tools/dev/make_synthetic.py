@@ -2,10 +2,12 @@
 """Write a `llama` GGUF of the 1B class with random weights of a chosen type: for speed figures only, its text is noise.
 
     tools/dev/make_synthetic.py --type Q4_K synthetic-1b-q4_k.gguf
+    tools/dev/make_synthetic.py --experts 64 --experts-used 8 synthetic-moe-q4_k.gguf
 
 The shape is that of a 1B model with grouped queries (16 layers, 2048 wide, 32 query and 8 KV heads of 64, feed-forward 8192) and a
 vocabulary of 32,000. Every block is valid: random codes, with factors that give weights a spread of about 0.02, so that activations
-stay finite. The same seed gives the same file.
+stay finite. The same seed gives the same file. With --experts it is a `qwen3moe` of the shape of Qwen3-30B-A3B with fewer layers (12) and
+experts of 768, unless told otherwise.
 """
 import argparse
 import random
@@ -69,18 +71,24 @@ def main():
     parser.add_argument("--type", choices=sorted(TYPES), default="Q4_K")
     parser.add_argument("--seed", type=int, default=1)
     shape = {"n_layers": 16, "n_embd": 2048, "n_ff": 8192, "n_heads": 32, "n_kv_heads": 8, "head_dim": 64, "n_vocab": 32000}
-    for name, value in shape.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    expert_shape = {**shape, "n_layers": 12, "n_ff": 768, "n_kv_heads": 4, "head_dim": 128}
+    for name in shape:
+        parser.add_argument("--" + name.replace("_", "-"), type=int)
+    parser.add_argument("--experts", type=int, default=0, metavar="N", help="experts a layer (default: none)")
+    parser.add_argument("--experts-used", type=int, default=8, metavar="N", help="of which a token uses so many (default 8)")
     args = parser.parse_args()
-    shape = {name: getattr(args, name) for name in shape}
+    if args.experts and not 1 <= args.experts_used <= args.experts:
+        parser.error("a token uses at least one expert and at most all %d" % args.experts)
+    shape = {name: value if getattr(args, name) is None else getattr(args, name) for name, value in (expert_shape if args.experts else shape).items()}
 
     rng = random.Random(args.seed)
     gguf = GgufWriter()
-    add_llama_metadata(gguf, "synthetic %s" % args.type, n_ctx=8192, rope_base=500000.0, **shape)
-    add_vocabulary(gguf, args.n_vocab)
+    add_llama_metadata(gguf, "synthetic %s" % args.type, n_ctx=8192, rope_base=500000.0, n_experts=args.experts,
+                       n_experts_used=args.experts_used, **shape)
+    add_vocabulary(gguf, shape["n_vocab"])
     try:
         add_llama_tensors(gguf, weight_type=args.type, make_weights=lambda n: random_blocks(rng, args.type, n),
-                          make_norm=lambda n: struct.pack("<f", 1.0) * n, **shape)
+                          make_norm=lambda n: struct.pack("<f", 1.0) * n, n_experts=args.experts, make_router=lambda n: random_blocks(rng, "F32", n), **shape)
     except ValueError as error:
         parser.error(str(error))
     gguf.write(args.out)
