@@ -53,7 +53,8 @@ KvPlan make_kv_plan(const gguf::Header& header, std::vector<uint64_t> contexts) 
   plan.contexts = contexts;
   std::vector<KvLayerGeometry> layers;
   for (const LayerParams& l : params.layers) {
-    layers.push_back({l.n_kv_heads, l.k_dim, l.v_dim, l.window});
+    layers.push_back({l.n_kv_heads, l.k_dim, l.latent ? 0 : l.v_dim, l.window});
+    if (l.latent) plan.expanded_bytes_per_token += 2ull * l.n_heads * (l.latent.nope_dim + l.latent.rope_dim + l.latent.v_dim);
     plan.n_windowed += l.window != 0;
   }
   for (const KvType type : all_kv_types()) {
@@ -68,6 +69,7 @@ KvPlan make_kv_plan(const gguf::Header& header, std::vector<uint64_t> contexts) 
 std::string kv_plan_text(const KvPlan& plan) {
   if (!plan.unknown.empty()) return fmt::format("KV plan: none, because {}\n", plan.unknown);
   std::string out = fmt::format("KV plan ({} layers, {} of them windowed; trained for {} tokens; {} of memory free)\n", plan.n_layers, plan.n_windowed, with_commas(plan.n_ctx_train), bytes_text(plan.available_bytes));
+  if (plan.expanded_bytes_per_token) out += fmt::format("  latent rows stand for the keys and values of all heads, which would take {} bytes/token in f16\n", with_commas(plan.expanded_bytes_per_token));
   out += fmt::format("  {:<6} {:>12}", "type", "bytes/token");
   for (const uint64_t n_ctx : plan.contexts) out += fmt::format(" {:>14}", fmt::format("-c {}", n_ctx));
   out += fmt::format(" {:>16}\n", "fits, tokens");
@@ -85,7 +87,7 @@ nlohmann::ordered_json kv_plan_json(const KvPlan& plan) {
   for (const KvPlanRow& row : plan.rows) {
     types[row.type] = {{"bytes_per_token", row.bytes_per_token}, {"bytes", row.bytes}, {"fits_tokens", row.fits_tokens}};
   }
-  return {{"layers", plan.n_layers}, {"windowed_layers", plan.n_windowed}, {"context_length", plan.n_ctx_train}, {"available_bytes", plan.available_bytes}, {"contexts", plan.contexts}, {"types", types}};
+  return {{"layers", plan.n_layers}, {"windowed_layers", plan.n_windowed}, {"context_length", plan.n_ctx_train}, {"available_bytes", plan.available_bytes}, {"contexts", plan.contexts}, {"expanded_bytes_per_token", plan.expanded_bytes_per_token}, {"types", types}};
 }
 
 }  // namespace quern::cli

@@ -20,6 +20,7 @@ struct KvPlan {
   std::string unknown;              ///< why there is no plan (an unsupported architecture, say), or empty
   size_t n_layers = 0, n_windowed = 0;
   uint64_t n_ctx_train = 0, available_bytes = 0;
+  uint64_t expanded_bytes_per_token = 0;  ///< of latent attention: keys and values of all heads in f16; 0: the model has none
   std::vector<uint64_t> contexts;
   std::vector<KvPlanRow> rows;
 };

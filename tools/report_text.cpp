@@ -62,6 +62,7 @@ std::string kv_report_text(const KvReport& r, const Timings& t, bool with_bar) {
   std::string out = "KV cache\n";
   const auto line = [&](std::string_view name, const std::string& value) { out += fmt::format("  {:<16} {}\n", name, value); };
   line("geometry", fmt::format("{} layers x {} KV heads ({} query heads) x head size {}", r.layers, r.kv_heads, r.query_heads, r.head_dim));
+  if (r.latent_rank) line("latent rows", fmt::format("{} values, of which {} are the value too, stand for the keys and values of all {} heads", r.head_dim, r.latent_rank, r.query_heads));
   line("types", fmt::format("K {}, V {}; policy {}", r.k_type, r.v_type, r.policy));
   line("per token", fmt::format("{} bytes by 2*L*H_kv*D_h*bytes, {} stored", with_commas(r.bytes_per_token_formula), with_commas(r.bytes_per_token)));
   if (r.is_endless) line("tokens", fmt::format("{} so far; a query sees {} of them", with_commas(r.used_tokens), with_commas(std::min(r.used_tokens, r.context_tokens))));
@@ -95,6 +96,7 @@ nlohmann::ordered_json kv_report_json(const KvReport& r, const Timings& t) {
           {"query_heads", r.query_heads},
           {"kv_heads", r.kv_heads},
           {"head_dim", r.head_dim},
+          {"latent_rank", r.latent_rank},
           {"k_type", r.k_type},
           {"v_type", r.v_type},
           {"policy", r.policy},

@@ -20,6 +20,7 @@ struct KvLayerReport {
 struct KvReport {
   size_t layers = 0;
   uint32_t query_heads = 0, kv_heads = 0, head_dim = 0;  ///< of the first layer
+  uint32_t latent_rank = 0;              ///< the first so many values of a key are its value too (latent attention); 0: values are stored apart
   std::string k_type, v_type, policy;
   uint64_t bytes_per_token_formula = 0;  ///< 2·L·H_kv·D_h·bytes, elements only
   uint64_t bytes_per_token = 0;          ///< what one token really stores, scales included

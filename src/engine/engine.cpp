@@ -49,7 +49,7 @@ TokenId Engine::bos() const { return impl_->model.tokenizer->add_bos() ? impl_->
 
 std::vector<KvLayerGeometry> kv_geometry(const ModelParams& params) {
   std::vector<KvLayerGeometry> layers;
-  for (const LayerParams& l : params.layers) layers.push_back({l.n_kv_heads, l.k_dim, l.v_dim, l.window, l.n_heads});
+  for (const LayerParams& l : params.layers) layers.push_back({l.n_kv_heads, l.k_dim, l.latent ? 0 : l.v_dim, l.window, l.n_heads});
   return layers;
 }
 

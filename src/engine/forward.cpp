@@ -9,6 +9,7 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/latent.h"
 #include "ops/matmul.h"
 #include "ops/moe.h"
 #include "parallel/team.h"
@@ -67,10 +68,15 @@ class Runner {
     const LayerWeights& weights = s_.model.weights.layers[layer];
     const LayerParams& lp = p_.layers[layer];
     attn_norm(layer, weights);
-    qkv(weights, lp);
-    rope(weights, lp);
+    if (weights.latent) {
+      latent_queries(layer, weights, lp);
+    } else {
+      qkv(weights, lp);
+      rope(weights, lp);
+    }
     attend(layer, weights, lp);
-    attn_out(layer, weights, lp);
+    if (weights.latent) latent_values(layer, weights, lp);
+    attn_out(layer, weights);
     ffn_norm(layer, weights);
     if (weights.experts) experts(layer, weights, lp);
     if (weights.up) {
@@ -136,6 +142,19 @@ class Runner {
     });
   }
 
+  /// q, k of latent attention: the rows are their own values  [n_tokens, heads, kv_rank + rope_dim]
+  void latent_queries(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kQkv);
+    const ops::LatentArgs args = latent_args(layer, weights, lp);
+    ops::latent_queries(w_, args, input(rows_.h.data(), p_.n_embd), s_.ws.q.data(), s_.has_sinks ? s_.ws.q_sink.data() : nullptr, s_.ws.k.data());
+  }
+
+  /// values = each head's expansion of its mean row  [n_tokens, heads, v_dim]
+  void latent_values(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    enter(ClockStage::kAttnOut);
+    ops::latent_values(w_, latent_args(layer, weights, lp), s_.ws.attn.data(), s_.ws.latent.values.data());
+  }
+
   /// attn = softmax(q·K)·V over what the cache shows  [n_tokens, heads, v_dim]
   void attend(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kAttention);
@@ -161,13 +180,14 @@ class Runner {
   }
 
   /// out = W_o·attn  [n_tokens, n_embd]
-  void attn_out(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+  void attn_out(size_t layer, const LayerWeights& weights) {
     enter(ClockStage::kNorm);
-    const size_t n_attn = size_t(lp.n_heads) * lp.v_dim;
-    each_row(s_.n_tokens, [&](size_t t) { quantize(s_.ws.attn.data() + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
+    const size_t n_attn = weights.o.n_cols;
+    const float* attn = weights.latent ? s_.ws.latent.values.data() : s_.ws.attn.data();
+    each_row(s_.n_tokens, [&](size_t t) { quantize(attn + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
     enter(ClockStage::kAttnOut);
     const MatmulJob jobs[] = {{&weights.o, s_.ws.out.data(), p_.n_embd}};
-    multiply(input(s_.ws.attn.data(), n_attn), s_.n_tokens, jobs);
+    multiply(input(attn, n_attn), s_.n_tokens, jobs);
   }
 
   /// x += out; h = norm(x); the other way round in a parallel layer
@@ -321,6 +341,23 @@ class Runner {
     return {s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
   }
   void multiply(const ActInput& in, size_t n_tokens, std::span<const MatmulJob> jobs) { ops::matmul(w_, matmul_context(n_tokens), in, jobs); }
+
+  ops::LatentArgs latent_args(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
+    ops::LatentArgs args;
+    args.weights = &weights.latent;
+    args.layer = &lp;
+    args.norm_eps = p_.norm_eps;
+    args.vector = &k_;
+    args.matmul = matmul_context(s_.n_tokens);
+    args.rope = p_.arch->rope == RopePairing::kInterleaved ? k_.rope_interleaved : k_.rope_half;
+    args.cos_sin = angles(s_.ws.cos_sin, lp.rope, 0);
+    args.cos_sin_sink = s_.has_sinks ? angles(s_.ws.cos_sin_sink, lp.rope, 0) : nullptr;
+    args.buffers = &s_.ws.latent;
+    args.fault = &s_.fault;
+    args.queries_place = Step::place_of(layer, Stage::kAttnInput);
+    args.values_place = Step::place_of(layer, Stage::kAttnOutput);
+    return args;
+  }
 
   ops::MoeArgs moe_args(size_t layer, const LayerWeights& weights, const LayerParams& lp) const {
     ops::MoeArgs args;

@@ -19,6 +19,7 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
   report.query_heads = params.layers[0].n_heads;
   report.kv_heads = params.layers[0].n_kv_heads;
   report.head_dim = params.layers[0].k_dim;
+  report.latent_rank = params.layers[0].latent.kv_rank;
   report.k_type = kv_type_name(options.k_type);
   report.v_type = kv_type_name(options.v_type);
   const KvPolicy& policy = options.policy;
@@ -48,7 +49,9 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
     const uint64_t f16_row = 2ull * (g.k_dim + g.v_dim);
     report.used_bytes += layer.k_bytes + layer.v_bytes;
     report.f16_bytes += layer.rows * g.n_kv_heads * f16_row;
-    report.mha_bytes += layer.rows * params.layers[i].n_heads * f16_row;
+    const LatentParams& latent = params.layers[i].latent;
+    const uint64_t f16_head = latent ? 2ull * (latent.nope_dim + latent.rope_dim + latent.v_dim) : f16_row;
+    report.mha_bytes += layer.rows * params.layers[i].n_heads * f16_head;
     report.no_window_bytes += (models_window ? n_tokens : layer.rows) * l.token_bytes();
     if (models_window) report.windowed_layers.push_back(i);
     else if (layer.rows < n_tokens) {

@@ -118,7 +118,7 @@ struct AttendPiece {
   KvType k_type, v_type;
   size_t k_dim, v_dim;
   const std::byte* k_block;      ///< see quant/kv_format.h
-  const std::byte* v_block;
+  const std::byte* v_block;      ///< null: the values are the first v_dim dimensions of the keys, v_type is k_type
   const std::byte* queries;      ///< prepared by prepare_query, one every query_bytes(k_type, k_dim)
   size_t n_queries;
   const uint16_t* begin;         ///< [n_queries] visible positions of the piece are [begin, end), begin < end

@@ -12,6 +12,7 @@ constexpr ArchSpec kArchs[] = {
     {.name = "codeshell", .activation = Activation::kGelu, .norm = NormKind::kLayer},
     {.name = "cohere2", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer, .window_pattern = 4, .rope_in_windows_only = true},
     {.name = "command-r", .rope = RopePairing::kInterleaved, .norm = NormKind::kLayer},
+    {.name = "deepseek2", .rope = RopePairing::kInterleaved},
     {.name = "ernie4_5", .rope = RopePairing::kInterleaved},
     {.name = "exaone"},
     {.name = "exaone4", .window_pattern = 4, .rope_in_windows_only = true},

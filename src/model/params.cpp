@@ -113,6 +113,7 @@ RopeParams read_rope(const Keys& keys, const ModelParams& p) {
   rope.attn_factor = keys.maybe_positive("rope.scaling.attn_factor").value_or(1.0f);
   rope.yarn_beta_fast = keys.maybe_positive("rope.scaling.yarn_beta_fast").value_or(32.0f);
   rope.yarn_beta_slow = keys.maybe_positive("rope.scaling.yarn_beta_slow").value_or(1.0f);
+  if (rope.scaling == RopeScaling::kYarn) rope.yarn_log_multiplier = keys.maybe_float("rope.scaling.yarn_log_multiplier").value_or(0.0f);
   return rope;
 }
 
@@ -164,6 +165,27 @@ uint32_t read_n_vocab(const Keys& keys) {
   return uint32_t(keys.size("vocab_size", 1u << 24));
 }
 
+/// Where the file has latent rows: attention sees one KV head of them.
+void read_latent(const Keys& keys, ModelParams& p) {
+  const auto kv_rank = keys.maybe_size("attention.kv_lora_rank", 4096);
+  if (!kv_rank) return;
+  LatentParams latent;
+  latent.kv_rank = uint32_t(*kv_rank);
+  latent.q_rank = uint32_t(keys.maybe_size("attention.q_lora_rank").value_or(0));
+  latent.rope_dim = uint32_t(keys.size("rope.dimension_count", 4096));
+  const auto full = [&](std::string_view newer, std::string_view older) { return keys.maybe_size(newer).value_or(0) ? *keys.maybe_size(newer) : keys.size(older); };
+  const uint64_t k_dim = full("attention.key_length_mla", "attention.key_length");
+  latent.v_dim = uint32_t(full("attention.value_length_mla", "attention.value_length"));
+  if (k_dim <= latent.rope_dim) throw_error(ErrorKind::kModel, "a key of {} has {} rotated dimensions ({}); there must be others", k_dim, latent.rope_dim, keys.full("rope.dimension_count"));
+  latent.nope_dim = uint32_t(k_dim) - latent.rope_dim;
+  for (LayerParams& layer : p.layers) {
+    layer.latent = latent;
+    layer.n_kv_heads = 1;
+    layer.k_dim = latent.kv_rank + latent.rope_dim;
+    layer.v_dim = latent.kv_rank;
+  }
+}
+
 void read_layers(const Keys& keys, ModelParams& p) {
   const auto heads = keys.per_layer("attention.head_count", p.n_layers);
   if (heads.empty()) keys.missing("attention.head_count");
@@ -192,6 +214,7 @@ void read_layers(const Keys& keys, ModelParams& p) {
     layer.n_ff = uint32_t(n_ff[i] / (p.arch->ff_counts_both ? 2 : 1));
     layer.window = windowed[i] ? window : 0;
   }
+  read_latent(keys, p);
 }
 
 float or_one(float scale) { return scale > 0.0f ? scale : 1.0f; }
@@ -203,18 +226,24 @@ void read_scales(const Keys& keys, ModelParams& p) {
   p.residual_scale = keys.maybe_positive("residual_scale").value_or(or_one(arch.depth_scale / __builtin_sqrtf(float(p.n_layers))));
   p.logit_scale = keys.maybe_positive("logit_scale").value_or(arch.base_width ? float(p.n_embd) / float(arch.base_width) : 1.0f);
   if (arch.divide_logits) p.logit_scale = 1.0f / p.logit_scale;
-  const uint32_t head_width = p.n_layers == arch.width_scaled_layers ? p.n_embd / p.layers[0].n_heads : p.layers[0].k_dim;
+  const LayerParams& first = p.layers[0];
+  const uint32_t k_dim = first.latent ? first.latent.nope_dim + first.latent.rope_dim : first.k_dim;
+  const uint32_t head_width = p.n_layers == arch.width_scaled_layers ? p.n_embd / first.n_heads : k_dim;
   p.attention_scale = keys.maybe_positive("attention.scale").value_or(1.0f / __builtin_sqrtf(float(head_width)));
+  const float magnitude = float(1.0 + double(p.ropes[0].yarn_log_multiplier) * log_f64(p.ropes[0].factor));
+  p.attention_scale *= magnitude * magnitude;
   p.attention_softcap = keys.maybe_float("attn_logit_softcapping").value_or(arch.attention_softcap);
   p.logit_softcap = keys.maybe_float("final_logit_softcapping").value_or(arch.logit_softcap);
 }
 
 ExpertGating read_gating(const Keys& keys, const ArchSpec& arch) {
-  switch (keys.maybe_size("expert_gating_func", 3).value_or(0)) {
+  const uint64_t number = keys.header().get_uint(keys.full("expert_gating_func")).value_or(0);
+  switch (number) {
+    case 0: return arch.expert_gating;
     case 1: return ExpertGating::kSoftmax;
     case 2: return ExpertGating::kSigmoid;
     case 3: return ExpertGating::kSoftmaxChosen;
-    default: return arch.expert_gating;
+    default: throw_error(ErrorKind::kModel, "{} is {}; known are 1 (softmax), 2 (sigmoid) and 3 (softmax over the chosen)", keys.full("expert_gating_func"), number);
   }
 }
 

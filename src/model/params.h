@@ -21,13 +21,25 @@ struct RopeParams {
   uint32_t original_ctx = 0;
   float attn_factor = 1.0f;           ///< scales cosine and sine
   float yarn_beta_fast = 32.0f, yarn_beta_slow = 1.0f;
+  float yarn_log_multiplier = 0.0f;   ///< not 0: the magnitude goes to the attention scale, as (1 + this·ln factor)², not to cosine and sine
 };
 
 inline constexpr uint8_t kNoRope = 0xff;  ///< LayerParams::rope of a layer that does not rotate
 
+/// Latent attention (MLA, arXiv 2405.04434): what a head's full key and value would be, and the row that stands for them.
+struct LatentParams {
+  uint32_t kv_rank = 0;               ///< of the row that all heads share; 0: the layer has ordinary attention
+  uint32_t q_rank = 0;                ///< of the queries' own; 0: they are made in one product
+  uint32_t nope_dim = 0;              ///< of a head's key, not rotated
+  uint32_t rope_dim = 0;              ///< of a head's key, rotated and the same for all heads
+  uint32_t v_dim = 0;                 ///< of a head's value
+  explicit operator bool() const { return kv_rank != 0; }
+};
+
 struct LayerParams {
   uint32_t n_heads = 0, n_kv_heads = 0;
-  uint32_t k_dim = 0, v_dim = 0;      ///< per head
+  uint32_t k_dim = 0, v_dim = 0;      ///< per head, as attention sees them: of a latent row its own size, and its part that is the value
+  LatentParams latent;
   uint32_t n_ff = 0;                  ///< of the part that every token goes through (of shared experts, beside experts); 0: none
   uint32_t n_experts = 0;             ///< 0: a dense layer
   uint32_t n_experts_used = 0;        ///< by one token

@@ -33,7 +33,7 @@ double yarn_keep(const RopeParams& p, size_t pair) {
 RopeTable make_rope_table(const RopeParams& p, std::span<const float> factors) {
   RopeTable table;
   table.magnitude = p.attn_factor;
-  if (p.scaling == RopeScaling::kYarn) table.magnitude *= float(1.0 + 0.1 * log_f64(p.factor));
+  if (p.scaling == RopeScaling::kYarn && p.yarn_log_multiplier == 0.0f) table.magnitude *= float(1.0 + 0.1 * log_f64(p.factor));
   table.inv_freq.resize(p.n_dims / 2);
   for (size_t i = 0; i < table.inv_freq.size(); ++i) {
     double freq = pow_f64(p.base, -2.0 * double(i) / p.n_dims);

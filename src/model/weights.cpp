@@ -38,6 +38,19 @@ class Loader {
   Weight maybe_matrix(const std::string& stem, size_t n_rows, size_t n_cols) const {
     return has(stem + ".weight") ? matrix(stem, n_rows, n_cols) : Weight{};
   }
+  /// n matrices [n_rows, n_cols] one behind the other.
+  std::vector<Weight> stack(const std::string& stem, size_t n, size_t n_rows, size_t n_cols) const {
+    const gguf::TensorInfo& tensor = require(stem + ".weight", {n_cols, n_rows, n});
+    Weight all;
+    all.type = tensor.type;
+    all.data = tensor.data.data();
+    all.row_bytes = row_bytes(tensor.type, n_cols);
+    all.n_cols = n_cols;
+    if (has(stem + ".bias")) all.bias = floats(require(stem + ".bias", {n_rows, n}), n_rows * n);
+    std::vector<Weight> out;
+    for (size_t i = 0; i < n; ++i) out.push_back(rows(all, i * n_rows, n_rows));
+    return out;
+  }
   /// One matrix an expert, from a tensor of all (named stem_exps) or, in old files, one tensor each; empty when absent and not required.
   std::vector<Weight> expert_matrices(const std::string& stem, size_t n_experts, size_t n_rows, size_t n_cols, bool required) const {
     std::vector<Weight> experts;
@@ -47,15 +60,7 @@ class Loader {
     }
     const std::string name = stem + "_exps";
     if (!required && !has(name + ".weight")) return {};
-    const gguf::TensorInfo& tensor = require(name + ".weight", {n_cols, n_rows, n_experts});
-    Weight all;
-    all.type = tensor.type;
-    all.data = tensor.data.data();
-    all.row_bytes = row_bytes(tensor.type, n_cols);
-    all.n_cols = n_cols;
-    if (has(name + ".bias")) all.bias = floats(require(name + ".bias", {n_rows, n_experts}), n_rows * n_experts);
-    for (size_t i = 0; i < n_experts; ++i) experts.push_back(rows(all, i * n_rows, n_rows));
-    return experts;
+    return stack(name, n_experts, n_rows, n_cols);
   }
   /// Rows [first, first + n_rows) of a matrix, with their part of the bias.
   static Weight rows(const Weight& whole, size_t first, size_t n_rows) {
@@ -116,6 +121,50 @@ class Loader {
   const gguf::Header& header_;
 };
 
+/// A [kv_rank, nope_dim] matrix for each head out of [nope_dim, kv_rank], as float32.
+void transpose_k_up(const Weight& kv_up, const LayerParams& p, Latent& latent) {
+  const size_t rank = p.latent.kv_rank, nope = p.latent.nope_dim, per_head = nope + p.latent.v_dim;
+  latent.transposed.resize(p.n_heads * rank * nope);
+  std::vector<float> row(rank);
+  for (size_t head = 0; head < p.n_heads; ++head) {
+    float* out = latent.transposed.data() + head * rank * nope;
+    for (size_t n = 0; n < nope; ++n) {
+      decode_row(kv_up.type, kv_up.data + (head * per_head + n) * kv_up.row_bytes, row.data(), rank);
+      for (size_t r = 0; r < rank; ++r) out[r * nope + n] = row[r];
+    }
+    Weight w;
+    w.data = reinterpret_cast<const std::byte*>(out);
+    w.row_bytes = nope * sizeof(float);
+    w.n_rows = rank;
+    w.n_cols = nope;
+    latent.k_up.push_back(w);
+  }
+}
+
+void load_latent(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, Latent& latent) {
+  const LatentParams& l = p.latent;
+  const size_t n_queries = size_t(p.n_heads) * (l.nope_dim + l.rope_dim);
+  if (l.q_rank && load.has(blk + "attn_q_a.weight")) {
+    latent.q_down = load.matrix(blk + "attn_q_a", l.q_rank, params.n_embd);
+    latent.q_norm = load.norm(blk + "attn_q_a_norm", l.q_rank, true);
+    latent.q_up = load.matrix(blk + "attn_q_b", n_queries, l.q_rank);
+  } else {
+    latent.q_up = load.matrix(blk + "attn_q", n_queries, params.n_embd);
+  }
+  latent.kv_down = load.matrix(blk + "attn_kv_a_mqa", l.kv_rank + l.rope_dim, params.n_embd);
+  latent.kv_norm = load.norm(blk + "attn_kv_a_norm", l.kv_rank, true);
+  if (load.has(blk + "attn_k_b.weight")) {
+    latent.k_up = load.stack(blk + "attn_k_b", p.n_heads, l.kv_rank, l.nope_dim);
+    latent.v_up = load.stack(blk + "attn_v_b", p.n_heads, l.v_dim, l.kv_rank);
+    return;
+  }
+  // Older files have both expansions in one matrix, head by head, the keys' as it expands.
+  const size_t per_head = l.nope_dim + l.v_dim;
+  const Weight kv_up = load.matrix(blk + "attn_kv_b", p.n_heads * per_head, l.kv_rank);
+  transpose_k_up(kv_up, p, latent);
+  for (size_t head = 0; head < p.n_heads; ++head) latent.v_up.push_back(Loader::rows(kv_up, head * per_head + l.nope_dim, l.v_dim));
+}
+
 void load_attention(const Loader& load, const std::string& blk, const ModelParams& params, const LayerParams& p, LayerWeights& layer) {
   const size_t n_q = size_t(p.n_heads) * p.k_dim, n_k = size_t(p.n_kv_heads) * p.k_dim, n_v = size_t(p.n_kv_heads) * p.v_dim;
   // A second norm at the layer's start is attention's; the first is then the feed-forward part's, and both read the same input.
@@ -126,6 +175,11 @@ void load_attention(const Loader& load, const std::string& blk, const ModelParam
   const bool ffn_norm_elsewhere = layer.attn_norm && !layer.ffn_norm && load.has(blk + "post_attention_norm.weight");
   if (ffn_norm_elsewhere) layer.ffn_norm = load.norm(blk + "post_attention_norm", params.n_embd, false);
   layer.parallel = params.parallel_residual || own_norms || (layer.attn_norm && !layer.ffn_norm);
+  if (p.latent) {
+    load_latent(load, blk, params, p, layer.latent);
+    layer.o = load.matrix(blk + "attn_output", params.n_embd, size_t(p.n_heads) * p.latent.v_dim);
+    return;
+  }
   if (load.has(blk + "attn_qkv.weight")) {
     const Weight fused = load.matrix(blk + "attn_qkv", n_q + n_k + n_v, params.n_embd);
     layer.q = Loader::rows(fused, 0, n_q);
@@ -238,6 +292,12 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
 std::vector<const Weight*> step_weights(const ModelWeights& weights) {
   std::vector<const Weight*> all;
   for (const LayerWeights& l : weights.layers) {
+    for (const Weight* w : {&l.latent.kv_down, &l.latent.q_down, &l.latent.q_up}) {
+      if (*w) all.push_back(w);
+    }
+    for (const std::vector<Weight>* heads : {&l.latent.k_up, &l.latent.v_up}) {
+      for (const Weight& w : *heads) all.push_back(&w);
+    }
     for (const Weight* w : {&l.q, &l.k, &l.v, &l.o, &l.experts.router, &l.gate, &l.up, &l.down}) {
       if (*w) all.push_back(w);
     }

@@ -27,6 +27,19 @@ struct Norm {
   explicit operator bool() const { return span > 0; }
 };
 
+/// Latent attention (see ops/latent.h).
+struct Latent {
+  Weight q_down;                     ///< [q_rank, n_embd]; absent: q_up multiplies the layer's input
+  Norm q_norm;                       ///< [q_rank]
+  Weight q_up;                       ///< [n_heads * (nope_dim + rope_dim), q_rank or n_embd]
+  Weight kv_down;                    ///< [kv_rank + rope_dim, n_embd]
+  Norm kv_norm;                      ///< [kv_rank]
+  std::vector<Weight> k_up;          ///< [n_heads] of [kv_rank, nope_dim]: a query as the latent rows are seen by it
+  std::vector<Weight> v_up;          ///< [n_heads] of [v_dim, kv_rank]
+  std::vector<float> transposed;     ///< what k_up points to where the file has it the other way round
+  explicit operator bool() const { return bool(kv_down); }
+};
+
 /// Feed-forward parts of which a token uses a few, and the router that chooses them.
 struct Experts {
   Weight router;                     ///< [n_experts, n_embd]
@@ -38,7 +51,8 @@ struct Experts {
 
 struct LayerWeights {
   Norm attn_norm;                    ///< [n_embd] before attention
-  Weight q, k, v, o;
+  Weight q, k, v, o;                 ///< of latent attention only o
+  Latent latent;
   std::vector<float> sinks;          ///< [n_heads] logits that take part in the softmax and have no value; empty: none
   Norm q_norm, k_norm;               ///< [head_dim] for every head, [n_heads * head_dim] over all, [n_heads, head_dim] each its own
   Norm attn_post_norm;               ///< [n_embd] after attention, before the residual

@@ -92,7 +92,8 @@ class Step {
       : a_(args), shape_{args.n_heads, args.n_kv_heads, args.k_dim, args.v_dim}, kernels_(*args.kernels->attention) {
     const KvLayoutOptions& options = args.segments[0].cache->layout().options();
     k_type_ = options.k_type;
-    v_type_ = options.v_type;
+    values_in_keys_ = args.segments[0].cache->layout().layer(args.layer).geometry.v_dim == 0;
+    v_type_ = values_in_keys_ ? k_type_ : options.v_type;
     query_bytes_ = kernels::query_bytes(k_type_, a_.k_dim);
     const size_t n_workers = size_t(worker.count());
     tile_tokens_ = choose_tile_tokens(a_.segments, shape_, n_workers);
@@ -176,11 +177,13 @@ class Step {
     for (size_t position = begin; position < end; ++position) {
       const size_t row = s->row + position - s->first_pos, stored = s->cache->row(a_.layer, position), piece = stored / kPiecePositions, offset = stored % kPiecePositions;
       float* k = a_.k + (row * a_.n_kv_heads + head) * a_.k_dim;
-      float* v = a_.v + (row * a_.n_kv_heads + head) * a_.v_dim;
-      if (kv_type_is_rotated(k_type_)) a_.kernels->vector->hadamard(k, a_.k_dim);
-      if (kv_type_is_rotated(v_type_)) a_.kernels->vector->hadamard(v, a_.v_dim);
+      if (kv_type_is_rotated(k_type_)) rotate_key(k);
       kernels_.store_k(k_type_, k, a_.k_dim, s->cache->k_block(a_.layer, piece, head), offset);
-      kernels_.store_v(v_type_, v, a_.v_dim, s->cache->v_block(a_.layer, piece, head), offset);
+      if (!values_in_keys_) {
+        float* v = a_.v + (row * a_.n_kv_heads + head) * a_.v_dim;
+        if (kv_type_is_rotated(v_type_)) a_.kernels->vector->hadamard(v, a_.v_dim);
+        kernels_.store_v(v_type_, v, a_.v_dim, s->cache->v_block(a_.layer, piece, head), offset);
+      }
       for (size_t i = 0; i < shape_.group(); ++i) {
         observe(*s, row, position, head * shape_.group() + i);
         prepare(a_.q, queries_, row, head, i);
@@ -194,11 +197,18 @@ class Step {
     if (float* kept = s.cache->observed_query(a_.layer, position, head)) std::memcpy(kept, a_.q + (row * a_.n_heads + head) * a_.k_dim, a_.k_dim * sizeof(float));
   }
 
+  /// Keys that hold values are rotated in two parts, so that the values are rotated among themselves.
+  void rotate_key(float* row) {
+    const size_t first = values_in_keys_ ? a_.v_dim : a_.k_dim;
+    a_.kernels->vector->hadamard(row, first);
+    a_.kernels->vector->hadamard(row + first, a_.k_dim - first);
+  }
+
   void prepare(const float* source, std::byte* prepared, size_t row, size_t head, size_t i) {
     const float* q = source + (row * a_.n_heads + head * shape_.group() + i) * a_.k_dim;
     if (kv_type_is_rotated(k_type_)) {
       std::memcpy(scratch_.rotated, q, a_.k_dim * sizeof(float));
-      a_.kernels->vector->hadamard(scratch_.rotated, a_.k_dim);
+      rotate_key(scratch_.rotated);
       q = scratch_.rotated;
     }
     kernels_.prepare_query(k_type_, q, a_.k_dim, prepared + query_index(row, head, i) * query_bytes_);
@@ -234,7 +244,7 @@ class Step {
                      .k_dim = a_.k_dim,
                      .v_dim = a_.v_dim,
                      .k_block = u.segment->cache->k_block(a_.layer, entry.piece, u.head),
-                     .v_block = u.segment->cache->v_block(a_.layer, entry.piece, u.head),
+                     .v_block = values_in_keys_ ? nullptr : u.segment->cache->v_block(a_.layer, entry.piece, u.head),
                      .queries = queries,
                      .n_queries = n * shape_.group(),
                      .begin = scratch_.begin,
@@ -329,6 +339,7 @@ class Step {
   const Shape shape_;
   const kernels::AttentionKernels& kernels_;
   KvType k_type_, v_type_;
+  bool values_in_keys_;
   size_t query_bytes_;
   size_t tile_tokens_;
   size_t n_rows_ = 0, n_tiles_ = 0, most_entries_ = 0;

@@ -27,7 +27,8 @@ struct AttentionArgs {
   const float* q = nullptr;       ///< [n_tokens][n_heads][k_dim], after rope
   const float* q_sink = nullptr;  ///< the same rotated at KvCache::sink_query_position; null without sinks
   float* k = nullptr;             ///< [n_tokens][n_kv_heads][k_dim], after rope; may be overwritten (Hadamard)
-  float* v = nullptr;             ///< [n_tokens][n_kv_heads][v_dim]; may be overwritten
+  float* v = nullptr;             ///< [n_tokens][n_kv_heads][v_dim]; may be overwritten; unused where the cache's layer has no values of its own:
+                                  ///< these are then the first v_dim dimensions of the keys
   const float* sinks = nullptr;   ///< [n_heads] learned sink logits (gpt-oss), or null
   const float* slopes = nullptr;  ///< [n_heads] ALiBi: a position d before the query has slope·d taken off its score; or null
   float scale = 1.0f;

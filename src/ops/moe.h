@@ -3,27 +3,17 @@
 // The same bits however a prompt is cut: every product is by token, the choice breaks ties by the lowest id, and a token's outputs are
 // summed best expert first, the shared expert last.
 #pragma once
-#include <atomic>
 #include <cstdint>
 
 #include "kernels/kernels.h"
 #include "model/params.h"
 #include "model/weights.h"
+#include "ops/fault.h"
 #include "ops/matmul.h"
 #include "ops/workspace.h"
 #include "parallel/team.h"
 
 namespace quern::ops {
-
-/// The earliest place of a step at which a number was not finite, whichever worker comes first. Places are numbered by the caller.
-struct FirstFault {
-  std::atomic<int> place{-1};
-  void mark(int here) {
-    int seen = place.load(std::memory_order_relaxed);
-    while ((seen < 0 || here < seen) && !place.compare_exchange_weak(seen, here)) {
-    }
-  }
-};
 
 /// One token's choice. `logits` [n_experts] of the router, overwritten; `scores` [n_experts] is scratch; `choice_bias` may be null.
 /// ids and weights [n_used] come best first; equal scores go to the lowest id.

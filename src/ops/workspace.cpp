@@ -34,11 +34,18 @@ void ExpertBuffers::resize(size_t n_tokens, size_t n_experts, size_t n_used, siz
   down.resize(n_slots * n_embd);
 }
 
+void LatentBuffers::resize(size_t n_tokens, size_t n_heads, const LatentParams& latent) {
+  low.resize(n_tokens, 0, latent.q_rank);
+  queries.resize(n_tokens * n_heads * (latent.nope_dim + latent.rope_dim));
+  heads.resize(n_tokens * n_heads, 0, std::max(latent.nope_dim, latent.kv_rank));
+  values.resize(n_tokens * n_heads * latent.v_dim);
+}
+
 void Workspace::prepare(const ModelParams& params, size_t tokens, int workers) {
   if (tokens <= n_tokens && workers <= n_workers) return;
   n_tokens = std::max(n_tokens, tokens);
   n_workers = std::max(n_workers, workers);
-  size_t n_q = 0, n_k = 0, n_v = 0, n_attn = 0, n_ff = 0, n_experts = 0, n_used = 0, n_ff_expert = 0, n_pairs = 0;
+  size_t n_q = 0, n_k = 0, n_v = 0, n_attn = 0, n_ff = 0, n_experts = 0, n_used = 0, n_ff_expert = 0, n_low = 0, n_pairs = 0;
   for (const LayerParams& l : params.layers) {
     n_q = std::max(n_q, size_t(l.n_heads) * l.k_dim);
     n_k = std::max(n_k, size_t(l.n_kv_heads) * l.k_dim);
@@ -48,9 +55,11 @@ void Workspace::prepare(const ModelParams& params, size_t tokens, int workers) {
     n_experts = std::max(n_experts, size_t(l.n_experts));
     n_used = std::max(n_used, size_t(l.n_experts_used));
     n_ff_expert = std::max(n_ff_expert, size_t(l.n_ff_expert));
+    if (l.latent) latent.resize(n_tokens, l.n_heads, l.latent);
+    n_low = std::max({n_low, size_t(l.latent.q_rank), size_t(l.n_heads) * l.latent.v_dim});
   }
   for (const RopeParams& rope : params.ropes) n_pairs = std::max(n_pairs, size_t(rope.n_dims / 2));
-  const size_t widest = std::max({size_t(params.n_embd), n_attn, n_ff});
+  const size_t widest = std::max({size_t(params.n_embd), n_attn, n_ff, n_low});
   rows.resize(n_tokens, params.n_embd, widest);
   q.resize(n_tokens * n_q);
   q_sink.resize(n_tokens * n_q);

@@ -41,12 +41,23 @@ struct ExpertBuffers {
   void resize(size_t n_tokens, size_t n_experts, size_t n_used, size_t n_embd, size_t n_ff);
 };
 
+/// Between the latents of latent attention and what attention sees (see ops/latent.h).
+struct LatentBuffers {
+  RowBuffers low;                  ///< [n_tokens, q_rank]
+  AlignedBuffer<float> queries;    ///< [n_tokens, n_heads, nope_dim + rope_dim]
+  RowBuffers heads;                ///< [n_heads, n_tokens, nope_dim], later kv_rank
+  AlignedBuffer<float> values;     ///< [n_tokens, n_heads, v_dim]
+
+  void resize(size_t n_tokens, size_t n_heads, const LatentParams& latent);
+};
+
 struct Workspace {
   RowBuffers rows;
   AlignedBuffer<float> q, q_sink, k, v, attn;   ///< [n_tokens, heads * dim]
   AlignedBuffer<float> gate, up;   ///< [n_tokens, n_ff]
   AlignedBuffer<float> out;        ///< [n_tokens, n_embd] of a product that returns to the residual stream
   ExpertBuffers experts;
+  LatentBuffers latent;
   AlignedBuffer<float> cos_sin;    ///< [n_ropes, n_tokens, n_pairs, 2]
   AlignedBuffer<float> cos_sin_sink;
   std::vector<AlignedBuffer<std::byte>> scratch;  ///< one per worker, for products

@@ -33,6 +33,18 @@ class KvPlan(unittest.TestCase):
         per_piece = 2 * 32 * 2 * 256
         self.assertEqual(large - small, (65536 - 4096) // 256 * per_piece)
 
+    def test_latent_rows_are_counted_once_and_what_they_save_is_said(self):
+        got = plan(TINY / "deepseek2.gguf")  # 3 layers; rows of 24 + 8; 4 heads with keys of 16 + 8 and values of 16
+        self.assertEqual({t: got["types"][t]["bytes_per_token"] for t in ("f32", "f16")}, {"f32": 3 * 32 * 4, "f16": 3 * 32 * 2})
+        self.assertEqual(got["expanded_bytes_per_token"], 3 * 4 * (24 + 16) * 2)
+        text = subprocess.run([QUERN, "inspect", str(TINY / "deepseek2.gguf"), "--kv-plan"], capture_output=True, check=True, text=True).stdout
+        self.assertIn("would take 960 bytes/token in f16", text)
+        run = subprocess.run([QUERN, "run", str(TINY / "deepseek2.gguf"), "--raw", "-p", "abc", "-n", "4", "--ignore-eos", "--kv-report=json"], capture_output=True, check=True, timeout=60)
+        report = json.loads(run.stderr.decode().strip().splitlines()[-1])
+        self.assertEqual((report["latent_rank"], report["head_dim"], report["kv_heads"], report["bytes_per_token"]), (24, 32, 1, 192))
+        self.assertEqual(report["mha_bytes"], report["used_tokens"] * 960)
+        self.assertEqual(report["used_bytes"], report["used_tokens"] * 192)
+
     def test_the_plan_is_what_a_run_commits(self):
         run = subprocess.run([QUERN, "run", str(TINY / "qwen2.gguf"), "--raw", "-p", "abc" * 80, "-n", "60", "--ignore-eos", "-c", "256", "--kv-report=json", "--temp", "0"], capture_output=True, check=True, timeout=60)
         report = json.loads(run.stderr.decode().strip().splitlines()[-1])

@@ -24,6 +24,7 @@ struct Piece {
   std::vector<uint16_t> begin, end;
   float scale = 0.125f, softcap = 0.0f;
   std::vector<float> slopes, distances;  // empty: no ALiBi
+  bool values_in_keys = false;
 
   Piece(KvType kt, KvType vt, size_t kd, size_t vd, size_t n, uint64_t seed) : k_type(kt), v_type(vt), k_dim(kd), v_dim(vd), n_queries(n) {
     Rng rng(seed);
@@ -66,7 +67,7 @@ Result attend(const AttentionKernels& kernels, const Piece& p) {
   Result r{std::vector<float>(p.n_queries), std::vector<float>(p.n_queries), std::vector<float>(p.n_queries * stride, 7.0f)};
   AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim));
   for (size_t i = 0; i < p.n_queries; ++i) kernels.prepare_query(p.k_type, p.queries.data() + i * p.k_dim, p.k_dim, prepared.data() + i * query_size);
-  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.v_block.data(), prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
+  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.values_in_keys ? nullptr : p.v_block.data(), prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
                   p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data(), p.slopes.empty() ? nullptr : p.slopes.data(), p.distances.data()});
   std::vector<float> packed;
   for (size_t i = 0; i < p.n_queries; ++i) packed.insert(packed.end(), r.o.begin() + long(i * stride), r.o.begin() + long(i * stride + p.v_dim));
@@ -96,7 +97,8 @@ double worst_error(const Piece& p, const Result& r) {
     for (size_t j = 0; j < s.size(); ++j) {
       const double weight = std::exp(s[j] - top);
       sum += weight;
-      kv_load_v(p.v_type, p.v_block.data(), p.v_dim, p.begin[i] + j, row.data());
+      if (p.values_in_keys) kv_load_k(p.k_type, p.k_block.data(), p.k_dim, p.begin[i] + j, row.data());
+      else kv_load_v(p.v_type, p.v_block.data(), p.v_dim, p.begin[i] + j, row.data());
       for (size_t d = 0; d < p.v_dim; ++d) o[d] += weight * double(row[d]);
     }
     worst = std::max(worst, std::fabs(top - double(r.m[i])) / 10);
@@ -148,6 +150,38 @@ TEST_CASE("attention gives the same bits on every instruction set, for every hea
           REQUIRE(same_bits(got.m, expected.m));
           REQUIRE(same_bits(got.l, expected.l));
           REQUIRE(same_bits(got.o, expected.o));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("values may be the first dimensions of the keys") {
+  const AttentionKernels& plain = *test::scalar().attention;
+  for (const Kernels* isa : test::isas()) {
+    const Kernels& kernels = *isa;
+    uint64_t seed = 1;
+    for (const KvType type : all_kv_types()) {
+      for (const auto& [k_dim, v_dim] : {std::pair<size_t, size_t>{32, 24}, {576, 512}, {33, 7}, {26, 24}, {96, 64}, {64, 64}}) {
+        for (const size_t n_queries : {1, 9, 16}) {
+          Piece p(type, type, k_dim, v_dim, n_queries, ++seed);
+          p.values_in_keys = true;
+          p.scale = 1.0f / std::sqrt(float(k_dim));
+          const Result expected = attend(plain, p), got = attend(*kernels.attention, p);
+          CAPTURE(kernels.name, kv_type_name(type), k_dim, v_dim, n_queries);
+          CHECK(worst_error(p, expected) < tolerance(type));
+          REQUIRE(same_bits(got.m, expected.m));
+          REQUIRE(same_bits(got.l, expected.l));
+          REQUIRE(same_bits(got.o, expected.o));
+          if (v_dim % kKvGroup || type == KvType::kFp8) continue;
+          // Stored apart, the same codes give the same bits.
+          std::vector<float> row(k_dim);
+          for (size_t position = 0; position < kPiecePositions; ++position) {
+            kv_load_k(type, p.k_block.data(), k_dim, position, row.data());
+            kv_store_v(type, row.data(), v_dim, p.v_block.data(), position);
+          }
+          p.values_in_keys = false;
+          if (type == KvType::kF32 || type == KvType::kF16 || type == KvType::kBF16) CHECK(same_bits(attend(*kernels.attention, p).o, got.o));
         }
       }
     }

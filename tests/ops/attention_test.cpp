@@ -18,6 +18,7 @@ namespace {
 
 struct Shape {
   size_t n_heads = 4, n_kv_heads = 2, k_dim = 32, v_dim = 32;
+  bool values_in_keys = false;  ///< the first v_dim dimensions of a key are its value
 };
 
 /// A sequence of random projections, the same for the same seed.
@@ -30,6 +31,7 @@ struct Sequence {
     for (std::vector<float>* x : {&q, &k, &v}) {
       for (float& f : *x) f = rng.uniform(-2, 2);
     }
+    for (size_t i = 0; s.values_in_keys && i < v.size(); ++i) v[i] = k[i / s.v_dim * s.k_dim + i % s.v_dim];
   }
   size_t out_row() const { return shape.n_heads * shape.v_dim; }
 };
@@ -55,7 +57,7 @@ const kernels::Kernels* best_kernels() {
 }
 
 std::unique_ptr<KvCache> make_cache(const Shape& s, const Setup& setup, size_t n_ctx) {
-  const KvLayerGeometry layer{uint32_t(s.n_kv_heads), uint32_t(s.k_dim), uint32_t(s.v_dim), setup.window};
+  const KvLayerGeometry layer{uint32_t(s.n_kv_heads), uint32_t(s.k_dim), s.values_in_keys ? 0 : uint32_t(s.v_dim), setup.window};
   return std::make_unique<KvCache>(KvLayout({layer}, {.k_type = setup.k_type, .v_type = setup.v_type, .n_ctx = n_ctx, .max_chunk = setup.max_chunk, .policy = setup.policy}));
 }
 
@@ -215,6 +217,26 @@ TEST_CASE("the same bits however the sequence is cut, on every instruction set, 
         }
       }
     }
+  }
+}
+
+TEST_CASE("keys that hold their values: right in every type, the same bits as values stored apart and however cut") {
+  for (const KvType type : all_kv_types()) {
+    const Shape shape{.n_heads = 5, .n_kv_heads = 1, .k_dim = 40, .v_dim = 24, .values_in_keys = true};
+    const Sequence s(shape, 400, 12);
+    Setup setup{.k_type = type, .v_type = KvType::kF32, .sinks = {-1, 0, 1, 2, 3}, .kernels = best_kernels()};  // v_type plays no part
+    const std::vector<float> whole = run(s, setup, 400);
+    CAPTURE(kv_type_name(type));
+    CHECK(worst_error(s, setup, whole, 7) < (type == KvType::kF32 ? 1e-5 : type == KvType::kInt4 ? 0.8 : 0.2));
+    for (const int n_threads : {1, 2}) {
+      setup.n_threads = n_threads;
+      for (const size_t chunk : {1, 7, 256}) CHECK(same_bits(run(s, setup, chunk), whole));
+    }
+    if (type != KvType::kF32 && type != KvType::kF16 && type != KvType::kBF16) continue;  // the others share scales over the key
+    Sequence apart = s;
+    apart.shape.values_in_keys = false;
+    setup.v_type = type;
+    CHECK(same_bits(run(apart, setup, 64), whole));
   }
 }
 
