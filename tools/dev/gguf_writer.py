@@ -61,8 +61,9 @@ class GgufWriter:
             raise ValueError("%s: rows of %d values cannot be %s, whose blocks hold %d" % (name, dims[0], type_name, block_elems))
         self.tensors.append((name, dims, type_id, n_elems // block_elems, block_bytes, make_data))
 
-    def write(self, path):
-        """Writes to a neighbour first and renames it, so that a file of that name is always whole."""
+    def write(self, path, holes=False):
+        """Writes to a neighbour first and renames it, so that a file of that name is always whole. With holes the data is left out: the
+        file has its length and takes no room."""
         infos, offset = [], 0
         for name, dims, type_id, n_blocks, block_bytes, _ in self.tensors:
             infos.append(_string(name) + struct.pack("<I%dQIQ" % len(dims), len(dims), *dims, type_id, offset))
@@ -72,7 +73,9 @@ class GgufWriter:
             out.write(b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(self.metadata)))
             out.write(b"".join(self.metadata) + b"".join(infos))
             out.write(bytes(-out.tell() % ALIGNMENT))
-            for name, _, _, n_blocks, block_bytes, make_data in self.tensors:
+            if holes:
+                out.truncate(out.tell() + offset)
+            for name, _, _, n_blocks, block_bytes, make_data in [] if holes else self.tensors:
                 data = make_data(n_blocks)
                 if len(data) != n_blocks * block_bytes:
                     raise ValueError("%s: %d bytes made, %d needed" % (name, len(data), n_blocks * block_bytes))

@@ -74,6 +74,7 @@ def main():
     expert_shape = {**shape, "n_layers": 12, "n_ff": 768, "n_kv_heads": 4, "head_dim": 128}
     for name in shape:
         parser.add_argument("--" + name.replace("_", "-"), type=int)
+    parser.add_argument("--holes", action="store_true", help="leave the data out: a sparse file of the right length, all zeros")
     parser.add_argument("--experts", type=int, default=0, metavar="N", help="experts a layer (default: none)")
     parser.add_argument("--experts-used", type=int, default=8, metavar="N", help="of which a token uses so many (default 8)")
     args = parser.parse_args()
@@ -91,7 +92,7 @@ def main():
                           make_norm=lambda n: struct.pack("<f", 1.0) * n, n_experts=args.experts, make_router=lambda n: random_blocks(rng, "F32", n), **shape)
     except ValueError as error:
         parser.error(str(error))
-    gguf.write(args.out)
+    gguf.write(args.out, args.holes)
     print("%s: %.0f MB" % (args.out, args.out.stat().st_size / 1e6))
     return 0
 
