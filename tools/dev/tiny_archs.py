@@ -14,6 +14,9 @@ DEFAULTS = {
     "n_layers": 3, "n_embd": 64, "n_ff": 96, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_ctx": 256,
     "norm": RMS, "norms": ("attn_norm", "ffn_norm"), "embd_norm": False, "output_norm": True, "output": True, "output_bias": False,
     "fused_qkv": False, "qkv_bias": False, "o_bias": False, "ffn": GATED, "ffn_bias": False, "ff_key": None,
+    "experts": None,                 # (number, used by a token, size, size of the shared one or 0)
+    "dense_layers": 0,               # layers before those with experts
+    "choice_bias": False,            # a bias for the choice of experts alone
     "qk_norm": None,                 # None, "head" (one weight for every head), "each" (a row for each head), "all" (over all heads)
     "rope_dims": None,               # as many as the head has
     "rope_base": 10000.0,
@@ -38,7 +41,13 @@ MODELS = {
                 "parallel residual; window 8 on three of four layers, the fourth without rotation; logit scale"),
     "command-r": ("command-r", {"norm": LAYER, "norms": ("attn_norm",), "output": False, "keys": {"logit_scale": ("f32", 0.0625)}},
                   "parallel residual, layer norm without bias, logit scale"),
+    "dots1": ("dots1", {"n_kv_heads": 4, "qk_norm": "head", "experts": (8, 3, 32, 32), "dense_layers": 1, "choice_bias": True,
+                        "keys": {"expert_weights_norm": ("bool", True), "expert_weights_scale": ("f32", 2.5), "expert_gating_func": ("u32", 2)}},
+              "sigmoid gating with a bias for the choice, shared expert, a dense layer first"),
     "ernie4_5": ("ernie4_5", {"output": False}, "as llama"),
+    "ernie4_5-moe": ("ernie4_5-moe", {"output": False, "experts": (6, 2, 32, 48), "dense_layers": 1, "choice_bias": True,
+                                      "keys": {"interleave_moe_layer_step": ("u32", 1)}},
+                     "softmax over all experts, renormalised, with a bias for the choice"),
     "exaone": ("exaone", {"extra": {"rope_freqs": [8]}}, "half-split pairs and llama3-style factors"),
     "exaone4": ("exaone4", {"norms": ("post_attention_norm", "post_ffw_norm"), "qk_norm": "head"}, "only post norms, a norm for query and key heads"),
     "exaone4-32b": ("exaone4", {"n_layers": 64, "n_embd": 32, "n_heads": 2, "n_kv_heads": 1, "n_ff": 32,
@@ -51,12 +60,22 @@ MODELS = {
                   "parallel residual with one norm, multi-query attention"),
     "glm4": ("glm4", {"norms": ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), "qkv_bias": True, "ffn": FUSED, "rope_dims": 8},
              "post norms, fused gate and up, half of each head rotated"),
+    "glm4moe": ("glm4moe", {"n_layers": 4, "norms": ("attn_norm", "post_attention_norm"), "qkv_bias": True, "qk_norm": "head", "rope_dims": 8,
+                            "experts": (8, 2, 32, 32), "dense_layers": 1, "choice_bias": True,
+                            "keys": {"expert_weights_norm": ("bool", True), "expert_weights_scale": ("f32", 1.5)}},
+                "sigmoid gating without a key that says so, half of each head rotated"),
     "granite": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.22),
                                                      "embedding_scale": ("f32", 6.0), "attention.scale": ("f32", 0.4)}},
                 "scales of embedding, residual stream, attention and logits (a divisor)"),
     "granite-norope": ("granite", {"output": False, "keys": {"logit_scale": ("f32", 3.0), "rope.scaling.finetuned": ("bool", False)}},
                        "a key switches the rotation off"),
+    "granitemoe": ("granitemoe", {"output": False, "n_ff": 32, "experts": (6, 3, 32, 0),
+                                  "keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.22), "embedding_scale": ("f32", 6.0),
+                                           "attention.scale": ("f32", 0.4)}},
+                   "scales, renormalised experts"),
     "hunyuan-dense": ("hunyuan-dense", {"qk_norm": "head", "head_dim_keys": True, "head_dim": 32}, "query and key heads normalised after the rotation"),
+    "hunyuan-moe": ("hunyuan-moe", {"qk_norm": "head", "n_ff": 32, "experts": (6, 2, 32, 48)},
+                    "query and key heads normalised after the rotation, shared expert"),
     "internlm2": ("internlm2", {}, "as llama"),
     "maincoder": ("maincoder", {"qk_norm": "head"}, "query and key heads normalised after the rotation"),
     "minicpm": ("minicpm", {"keys": {"logit_scale": ("f32", 3.0), "residual_scale": ("f32", 0.4), "embedding_scale": ("f32", 6.0)}},
@@ -71,6 +90,7 @@ MODELS = {
                               "keys": {"attention.sliding_window": ("u32", 8), "rope.scaling.type": ("str", "yarn"), "rope.scaling.factor": ("f32", 4.0),
                                        "rope.scaling.original_context_length": ("u32", 32)}},
                      "window 8 on three of four layers, whose rotation is not scaled; YaRN on the fourth"),
+    "olmoe": ("olmoe", {"n_kv_heads": 4, "qk_norm": "all", "n_ff": 32, "experts": (8, 3, 32, 0)}, "a norm over all query heads; weights not renormalised"),
     "orion": ("orion", {"norm": LAYER_BIAS}, "layer norm"),
     "pangu-embedded": ("pangu-embedded", {"qkv_bias": True, "o_bias": True}, "biases of attention, half-split pairs"),
     "phi2": ("phi2", {"norm": LAYER_BIAS, "norms": ("attn_norm",), "qkv_bias": True, "o_bias": True, "ffn": PLAIN, "ffn_bias": True, "rope_dims": 8,
@@ -136,6 +156,13 @@ class TinyModel:
         sizes = {"context_length": p["n_ctx"], "embedding_length": p["n_embd"], "block_count": p["n_layers"],
                  "feed_forward_length": p["ff_key"] or p["n_ff"], "attention.head_count": p["n_heads"],
                  "attention.head_count_kv": p["n_kv_heads"], "rope.dimension_count": p["rope_dims"] or p["head_dim"], "vocab_size": N_VOCAB}
+        if p["experts"]:
+            n, used, size, shared = p["experts"]
+            sizes.update({"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": size})
+            if shared:
+                sizes.update({"expert_shared_count": 1, "expert_shared_feed_forward_length": shared})
+            if p["dense_layers"]:
+                sizes["leading_dense_block_count"] = p["dense_layers"]
         if p["head_dim_keys"]:
             sizes.update({"attention.key_length": p["head_dim"], "attention.value_length": p["head_dim"]})
         for key, value in sizes.items():
@@ -175,17 +202,32 @@ class TinyModel:
         if p["output"]:
             self._matrix("output", p["n_embd"], N_VOCAB, p["output_bias"])
         for layer in range(p["n_layers"]):
-            self._layer("blk.%d." % layer)
+            self._layer("blk.%d." % layer, p["experts"] and layer >= p["dense_layers"])
 
-    def _layer(self, block):
+    def _layer(self, block, has_experts):
         p = self.p
         for norm in p["norms"]:
             self._norm(block + norm, [p["n_embd"]])
         self._attention(block, p["n_heads"] * p["head_dim"], p["n_kv_heads"] * p["head_dim"])
+        if has_experts:
+            self._experts(block, *p["experts"])
+            return
         if p["ffn"] == GATED:
             self._matrix(block + "ffn_gate", p["n_embd"], p["n_ff"], p["ffn_bias"])
         self._matrix(block + "ffn_up", p["n_embd"], p["n_ff"] * (2 if p["ffn"] == FUSED else 1), p["ffn_bias"])
         self._matrix(block + "ffn_down", p["n_ff"], p["n_embd"], p["ffn_bias"])
+
+    def _experts(self, block, n, _, size, shared):
+        n_embd = self.p["n_embd"]
+        self._matrix(block + "ffn_gate_inp", n_embd, n)
+        for part, dims in (("gate", [n_embd, size, n]), ("up", [n_embd, size, n]), ("down", [size, n_embd, n])):
+            self.gguf.add_tensor(block + "ffn_%s_exps.weight" % part, dims, "F32", self._numbers(0, 0.15))
+        if self.p["choice_bias"]:
+            self._row(block + "exp_probs_b.bias", n, 0, 0.2)
+        if shared:
+            self._matrix(block + "ffn_gate_shexp", n_embd, shared)
+            self._matrix(block + "ffn_up_shexp", n_embd, shared)
+            self._matrix(block + "ffn_down_shexp", shared, n_embd)
 
     def _attention(self, block, n_q, n_kv):
         p = self.p
