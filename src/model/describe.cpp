@@ -44,6 +44,16 @@ std::string activation_text(Activation activation) {
     case Activation::kSilu: return "SiLU";
     case Activation::kGelu: return "GELU (tanh form)";
     case Activation::kReluSquared: return "squared ReLU";
+    case Activation::kClampedSwiglu: return "clamped SwiGLU";
+  }
+  return "";
+}
+
+std::string gating_text(ExpertGating gating) {
+  switch (gating) {
+    case ExpertGating::kSoftmax: return "softmax over all";
+    case ExpertGating::kSigmoid: return "sigmoid";
+    case ExpertGating::kSoftmaxChosen: return "softmax over the chosen";
   }
   return "";
 }
@@ -69,6 +79,8 @@ void describe_row(const ArchSpec& arch, Facts facts) {
                                                                    : fmt::format("largest bias {} without a key", arch.alibi_max_bias));
   facts.add_if(arch.attention_softcap > 0, "soft caps", fmt::format("{} on scores, {} on logits without keys", arch.attention_softcap, arch.logit_softcap));
   facts.add_if(arch.width_scaled_layers != 0, "attention scale", fmt::format("by the width a head in models of {} layers", arch.width_scaled_layers));
+  facts.add_if(arch.expert_gating != ExpertGating::kSoftmax, "expert gating", gating_text(arch.expert_gating) + " without a key");
+  facts.add_if(arch.normalise_experts, "expert weights", "divided by their sum without a key");
   facts.add_if(arch.ff_counts_both, "feed-forward width", "the key counts gate and up together");
 }
 
@@ -80,12 +92,29 @@ std::string rope_text(const RopeParams& rope) {
   return text;
 }
 
+void describe_experts(const ModelParams& p, Facts& facts) {
+  const auto has_experts = [](const LayerParams& l) { return l.n_experts != 0; };
+  const auto first = std::find_if(p.layers.begin(), p.layers.end(), has_experts);
+  if (first == p.layers.end()) return;
+  facts.add("experts", fmt::format("{} of width {} in {} of {} layers; a token uses {}", first->n_experts, first->n_ff_expert, std::count_if(p.layers.begin(), p.layers.end(), has_experts),
+                                   p.n_layers, first->n_experts_used));
+  std::string rule = gating_text(p.router.gating);
+  if (p.router.normalise) rule += ", weights divided by their sum";
+  if (p.router.scale != 1) rule += fmt::format(", times {}", p.router.scale);
+  if (p.router.n_groups_used < p.router.n_groups) rule += fmt::format(", from the best {} of {} groups", p.router.n_groups_used, p.router.n_groups);
+  facts.add("router", rule);
+}
+
 void describe_keys(const ModelParams& p, Facts facts) {
   facts.add("layers", fmt::format("{}", p.n_layers));
   facts.add("width", fmt::format("{}", p.n_embd));
   facts.add("query heads", over_layers(p, [](const LayerParams& l) { return l.n_heads; }));
   facts.add("KV heads", over_layers(p, [](const LayerParams& l) { return l.n_kv_heads; }));
   facts.add("head size", over_layers(p, [](const LayerParams& l) { return l.k_dim; }));
+  if (const LatentParams& latent = p.layers[0].latent) {
+    facts.add("latent attention", fmt::format("rows of {} + {} rotated; a head's key has {} + {}, its value {}", latent.kv_rank, latent.rope_dim, latent.nope_dim, latent.rope_dim, latent.v_dim));
+  }
+  describe_experts(p, facts);
   facts.add("feed-forward width", over_layers(p, [](const LayerParams& l) { return l.n_ff; }));
   facts.add("vocabulary", fmt::format("{}", p.n_vocab));
   facts.add("trained context", fmt::format("{}", p.n_ctx_train));
@@ -135,6 +164,13 @@ void describe_tensors(const gguf::Header& header, const ModelParams& p, const Mo
   facts.add("residual", layer.parallel ? "attention and feed-forward part side by side" : "attention, then feed-forward part");
   facts.add("norms", fmt::format("{}{}", layer.attn_norm || layer.ffn_norm ? "before" : "", layer.attn_post_norm || layer.ffn_post_norm ? (layer.attn_norm ? " and behind" : "behind") : ""));
   facts.add_if(bool(layer.up), "gate", !layer.gate ? "none" : has("ffn_gate") ? "a tensor" : "in one tensor with up");
+  const auto routed = std::find_if(w.layers.begin(), w.layers.end(), [](const LayerWeights& l) { return bool(l.experts); });
+  if (routed != w.layers.end()) {
+    facts.add("shared expert", !routed->up ? "none" : routed->experts.shared_gate.empty() ? "yes" : "with a gate");
+    facts.add_if(!routed->experts.choice_bias.empty(), "bias of the choice", "yes");
+  }
+  facts.add_if(!layer.sinks.empty(), "attention sinks", "learned");
+  facts.add_if(bool(layer.latent), "expansions of latents", layer.latent.transposed.empty() ? "a tensor each" : "in one tensor");
   const std::string biases = biases_text(layer);
   facts.add_if(!biases.empty(), "biases", biases);
   facts.add_if(!w.rope_factors.empty(), "rotation factors", "one set");

@@ -247,6 +247,7 @@ void check_alike(const std::vector<LayerWeights>& layers) {
       {"post_ffw_norm", [](const LayerWeights& l) { return bool(l.ffn_post_norm); }},
       {"attn_q_norm", [](const LayerWeights& l) { return bool(l.q_norm); }},
       {"attn_k_norm", [](const LayerWeights& l) { return bool(l.k_norm); }},
+      {"attn_sinks", [](const LayerWeights& l) { return !l.sinks.empty(); }},
       {"attn_norm.bias", [](const LayerWeights& l) { return !l.attn_norm.bias.empty(); }},
       {"ffn_norm.bias", [](const LayerWeights& l) { return !l.ffn_norm.bias.empty(); }},
       {"bias of attn_q", [](const LayerWeights& l) { return !l.q.bias.empty(); }},

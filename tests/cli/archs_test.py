@@ -71,6 +71,17 @@ class Archs(unittest.TestCase):
         self.assertIn(("gate", "in one tensor with up"), self.facts(TINY / "phi3.gguf", "tensors"))
         self.assertIn(("positions", "learned"), self.facts(TINY / "gpt2.gguf", "tensors"))
 
+    def test_experts_and_latents_are_described(self):
+        keys = self.facts(TINY / "deepseek2.gguf", "keys")
+        self.assertIn(("latent attention", "rows of 24 + 8 rotated; a head's key has 16 + 8, its value 16"), keys)
+        self.assertIn(("experts", "8 of width 32 in 2 of 3 layers; a token uses 3"), keys)
+        self.assertIn(("router", "sigmoid, weights divided by their sum, times 1.5, from the best 2 of 4 groups"), keys)
+        self.assertIn(("bias of the choice", "yes"), self.facts(TINY / "deepseek2.gguf", "tensors"))
+        self.assertIn(("expansions of latents", "in one tensor"), self.facts(TINY / "deepseek2-kvb.gguf", "tensors"))
+        self.assertIn(("shared expert", "with a gate"), self.facts(TINY / "qwen2moe.gguf", "tensors"))
+        self.assertIn(("expert gating", "softmax over the chosen without a key"), self.facts(TINY / "gpt-oss.gguf", "row"))
+        self.assertIn(("attention sinks", "learned"), self.facts(TINY / "gpt-oss.gguf", "tensors"))
+
     def test_the_report_for_people_has_the_same_facts(self):
         run = subprocess.run([QUERN, "inspect", str(TINY / "gemma2.gguf")], capture_output=True, timeout=60, check=True)
         text = run.stdout.decode()

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "engine/golden_cases.h"
@@ -69,6 +70,8 @@ const Change kChanges[] = {
     {"local_rope_base", forget<&ArchSpec::local_rope_base>},
     {"alibi_max_bias", forget<&ArchSpec::alibi_max_bias>},
     {"finetuned_key_is_rope", forget<&ArchSpec::finetuned_key_is_rope>},
+    {"expert_gating", forget<&ArchSpec::expert_gating>},
+    {"normalise_experts", forget<&ArchSpec::normalise_experts>},
     {"divide_logits", forget<&ArchSpec::divide_logits>},
 };
 

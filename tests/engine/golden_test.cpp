@@ -94,15 +94,18 @@ TEST_CASE("every instruction set gives the same bits, and sequences do not feel 
 }
 
 TEST_CASE("every KV type gives the same bits in chunks and on threads, and stays near the f32 cache") {
-  for (const std::string name : {"llama-q4_1", "gemma3"}) {
+  for (const std::string name : {"llama-q4_1", "gemma3", "gpt-oss", "deepseek2"}) {
     const Case c = load_case(name);
     const auto reference = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32"});
-    for (const auto& [type, bar] : {std::pair<const char*, double>{"f16", 1e-5}, {"bf16", 1e-3}, {"int8", 1e-3}, {"fp8", 0.02}, {"int4", 0.2}}) {
+    // Where a random router is nearly undecided, a small change of the cache changes experts, and that is seen in the logits.
+    const bool has_experts = name == "gpt-oss" || name == "deepseek2";
+    const struct { const char* type; double dense_bar, expert_bar; } bars[] = {{"f16", 1e-5, 1e-5}, {"bf16", 1e-3, 1e-3}, {"int8", 1e-3, 0.05}, {"fp8", 0.02, 0.2}, {"int4", 0.2, 0.6}};
+    for (const auto& [type, dense_bar, expert_bar] : bars) {
       const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type});
       INFO(name << " " << type);
       CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type, .threads = 2, .batch = 7})));
       const double kl = mean_kl(reference, whole, reference.size() / c.tokens.size());
-      CHECK(kl <= bar);
+      CHECK(kl <= (has_experts ? expert_bar : dense_bar));
       CHECK(kl > 0);  // it is another cache, not the same one
     }
   }
