@@ -78,6 +78,9 @@ KvLayoutOptions layout_options(const Engine::Impl& engine, const SessionOptions&
     if (layout.policy.window > 0) throw_error(ErrorKind::kUsage, "--kv-window makes the text endless, but this model knows {} positions by heart and no more; give -c {} or less instead", n_learned, n_learned);
     if (layout.n_ctx > n_learned) throw_error(ErrorKind::kUsage, "a context of {} was asked for, but this model knows {} positions by heart and no more; give -c {} or less", layout.n_ctx, n_learned, n_learned);
   }
+  if (layout.policy.heavy > 0 && engine.model.params.layers[0].latent) {
+    throw_error(ErrorKind::kUsage, "eviction by use is not made for latent attention, whose rows are keys and values in one; leave out --kv-evict");
+  }
   if (layout.policy.heavy > 0 && !engine.model.params.alibi_slopes.empty()) {
     throw_error(ErrorKind::kUsage, "eviction by use moves tokens together, but this model tells distances by where they stand (ALiBi); leave out --kv-evict");
   }
