@@ -106,6 +106,7 @@ TEST_CASE("ids and text are llama.cpp's on cuts of large vocabularies") {
                                           "wordpiece-uncased",
                                           "wordpiece-cased",
                                           "wordpiece-accents",
+                                          "baichuan",
                                           "gemma-4",
                                           "aquila",
                                           "command-r",

@@ -170,7 +170,13 @@ def word_piece(folder):
         yield name, cut(metadata, keep, {**keys, **changes})
 
 
-FAMILIES = [unigram_variants, word_piece, merge_list("gemma-4", 4000)] + [
+def sentence_piece(folder):
+    metadata = read_metadata(folder / "ggml-vocab-baichuan.gguf")
+    tokens, types = metadata["tokenizer.ggml.tokens"][1], metadata["tokenizer.ggml.token_type"][1]
+    yield "baichuan", cut(metadata, [i for i, kind in enumerate(types) if i < 6000 or kind != 1 or len(tokens[i]) == 1 and ord(tokens[i]) < 0x3000], {})
+
+
+FAMILIES = [sentence_piece, unigram_variants, word_piece, merge_list("gemma-4", 4000)] + [
     merge_list(name, 1500) for name in ("aquila", "command-r", "deepseek-coder", "deepseek-llm", "gpt-neox", "mpt", "qwen35", "refact", "starcoder")]
 
 
