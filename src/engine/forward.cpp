@@ -162,6 +162,8 @@ class Runner {
     args.kernels = &s_.kernels;
     args.segments = s_.segments;
     args.layer = layer;
+    args.rope = lp.rope;
+    args.pairing = lp.rope == kNoRope ? RopePairing::kNone : p_.arch->rope;
     args.n_heads = lp.n_heads;
     args.n_kv_heads = lp.n_kv_heads;
     args.k_dim = lp.k_dim;
@@ -392,7 +394,7 @@ size_t most_pieces(std::span<const Segment> segments, size_t layer) {
 
 void lay_out(Step& step, std::span<const Segment> segments) {
   for (const Segment& segment : segments) {
-    step.segments.push_back({segment.cache, segment.first_pos, step.n_tokens, segment.tokens.size()});
+    step.segments.push_back({segment.cache, segment.first_pos, step.n_tokens, segment.tokens.size(), segment.ropes.data()});
     step.has_sinks |= segment.cache->has_sinks();
     for (size_t i = 0; i < segment.tokens.size(); ++i) {
       if (i + segment.n_logits >= segment.tokens.size()) step.logit_rows.push_back(step.n_tokens + i);

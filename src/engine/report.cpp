@@ -44,7 +44,7 @@ KvReport make_report(const ModelParams& params, const KvLayout& layout, size_t n
     layer.window = l.window;
     layer.sinks = l.sinks;
     layer.rows = l.held_tokens(n_tokens);
-    layer.k_bytes = layer.rows * g.n_kv_heads * l.k_row_bytes;
+    layer.k_bytes = layer.rows * g.n_kv_heads * l.k_row_bytes + (n_tokens ? g.n_kv_heads * l.frame_bytes : 0);
     layer.v_bytes = layer.rows * g.n_kv_heads * l.v_row_bytes;
     const uint64_t f16_row = 2ull * (g.k_dim + g.v_dim);
     report.used_bytes += layer.k_bytes + layer.v_bytes;

@@ -32,7 +32,10 @@ Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_opt
     : engine(std::move(e)), options(session_options), cache(KvLayout(kv_geometry(engine->impl().model.params), layout)) {
   const Model& model = engine->impl().model;
   const size_t rope_ctx = options.rope_ctx ? options.rope_ctx : model.params.n_ctx_train;
-  for (const RopeParams& rope : model.params.ropes) ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, rope_ctx)));
+  for (const RopeParams& rope : model.params.ropes) {
+    ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, rope_ctx)));
+    if (kv_type_is_framed(layout.k_type)) add_frame_angles(ropes.back(), layout.n_ctx);
+  }
   timings.load_ms = model.load_ms;
   logits.resize(model.params.n_vocab);
   logits.zero();

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "QUERNSES";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kPage = 4096;
 constexpr size_t kFixedBytes = 24;   // magic, version, bytes of the head, bytes of the file
 constexpr size_t kSamples = 64;      // pages of a model file's tensor data that enter its fingerprint
@@ -34,6 +34,7 @@ struct Settings {
 
 struct LayerPieces {
   uint32_t n_kv_heads = 0, k_dim = 0, v_dim = 0;
+  uint64_t frames_bytes = 0;
   uint64_t piece_bytes = 0;
   KvCache::HeldPieces held;
 };
@@ -71,6 +72,7 @@ void fields(Io& io, Head& h) {
     io.number(l.n_kv_heads, "KV heads");
     io.number(l.k_dim, "key size");
     io.number(l.v_dim, "value size");
+    io.number(l.frames_bytes, "bytes of the key frames");
     io.number(l.piece_bytes, "bytes of a piece");
     for (size_t* n : {&l.held.n_pinned, &l.held.first, &l.held.end}) io.number(*n, "pieces");
   }
@@ -169,7 +171,7 @@ Settings settings_of(const Session::Impl& session) {
 
 LayerPieces pieces_of(const KvCache& cache, size_t layer) {
   const KvLayerLayout& l = cache.layout().layer(layer);
-  return {l.geometry.n_kv_heads, l.geometry.k_dim, l.geometry.v_dim, l.piece_bytes, cache.held_pieces(layer)};
+  return {l.geometry.n_kv_heads, l.geometry.k_dim, l.geometry.v_dim, l.frames_bytes, l.piece_bytes, cache.held_pieces(layer)};
 }
 
 double ms_since(std::chrono::steady_clock::time_point start) { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count(); }
@@ -237,8 +239,9 @@ class Found {
     uint64_t wanted = 0;
     const size_t end = (head.tokens.size() + kPiecePositions - 1) / kPiecePositions;
     for (const LayerPieces& l : head.layers) {
-      if (l.held.end != end || l.held.n_pinned > l.held.first || l.held.first > end || l.piece_bytes % kPage != 0) damaged("is damaged: it has pieces {} to {} of {}", l.held.first, l.held.end, end);
+      if (l.held.end != end || l.held.n_pinned > l.held.first || l.held.first > end || l.piece_bytes % kPage != 0 || l.frames_bytes % kPage != 0) damaged("is damaged: it has pieces {} to {} of {}", l.held.first, l.held.end, end);
       wanted = checked_add(wanted, checked_mul(l.held.count(), l.piece_bytes, "pieces"), "pieces");
+      if (end > 0) wanted = checked_add(wanted, l.frames_bytes, "key frames");
     }
     const uint64_t there = bytes().size() - sizeof(uint64_t) - head_bytes_;
     if (wanted != there) damaged("is damaged: its pieces have {} bytes and should have {}", there, wanted);
@@ -276,7 +279,7 @@ void check_fit(const Found& found, const Session::Impl& session) {
   for (size_t i = 0; i < std::max(found.head.layers.size(), session.cache.layout().n_layers()); ++i) {
     if (i >= found.head.layers.size() || i >= session.cache.layout().n_layers()) refuse("layers:", found.head.layers.size(), session.cache.layout().n_layers(), "delete it");
     const LayerPieces theirs_l = found.head.layers[i], ours_l = pieces_of(session.cache, i);
-    if (theirs_l.n_kv_heads != ours_l.n_kv_heads || theirs_l.k_dim != ours_l.k_dim || theirs_l.v_dim != ours_l.v_dim || theirs_l.piece_bytes != ours_l.piece_bytes) {
+    if (theirs_l.n_kv_heads != ours_l.n_kv_heads || theirs_l.k_dim != ours_l.k_dim || theirs_l.v_dim != ours_l.v_dim || theirs_l.piece_bytes != ours_l.piece_bytes || theirs_l.frames_bytes != ours_l.frames_bytes) {
       refuse(fmt::format("pieces of layer {} of", i), fmt::format("{} bytes", theirs_l.piece_bytes), ours_l.piece_bytes, "delete it");
     }
   }
@@ -294,6 +297,7 @@ SavedSession save_session(const Session::Impl& session, const fs::path& path, st
   for (size_t i = 0; i < session.cache.layout().n_layers(); ++i) {
     head.layers.push_back(pieces_of(session.cache, i));
     piece_bytes += head.layers.back().held.count() * head.layers.back().piece_bytes;
+    if (head.layers.back().held.end > 0) piece_bytes += head.layers.back().frames_bytes;
   }
   Writer writer;
   writer.out.assign(kFixedBytes, '\0');
@@ -315,6 +319,11 @@ SavedSession save_session(const Session::Impl& session, const fs::path& path, st
   };
   put(std::as_bytes(std::span(writer.out)));
   for (size_t layer = 0; layer < head.layers.size(); ++layer) {
+    if (head.layers[layer].held.end > 0) {
+      std::vector<std::byte> frames(head.layers[layer].frames_bytes);
+      export_frames(session.cache, layer, frames.data());
+      put(frames);
+    }
     std::vector<std::byte> piece(head.layers[layer].piece_bytes);
     for (size_t i = 0; i < head.layers[layer].held.count(); ++i) {
       export_piece(session.cache, layer, head.layers[layer].held[i], piece.data());
@@ -343,6 +352,10 @@ RestoredSession restore_session(Session::Impl& session, const fs::path& path) {
   const std::byte* from = found.pieces();
   for (size_t layer = 0; layer < head.layers.size(); ++layer) {
     const KvCache::HeldPieces held = session.cache.held_pieces(layer);
+    if (held.end > 0) {
+      std::memcpy(session.cache.frames(layer), from, head.layers[layer].frames_bytes);
+      from += head.layers[layer].frames_bytes;
+    }
     for (size_t i = 0; i < head.layers[layer].held.count(); ++i, from += head.layers[layer].piece_bytes) {
       const size_t piece = head.layers[layer].held[i];
       // A ring that is smaller than the saver's has no place for the oldest pieces.

@@ -10,6 +10,7 @@
 
 #include "quant/format.h"
 #include "quant/kv_format.h"
+#include "quant/kv_frame.h"
 
 namespace quern::kernels {
 
@@ -113,12 +114,22 @@ struct QueryGroup {
 };
 static_assert(sizeof(QueryGroup) == 64);
 
+/// What keys that are stored relative to a frame (quant/kv_frame.h) need besides their codes.
+struct AttendFrame {
+  const uint16_t* head_keys;   ///< piece 0: the first kHeadPositions keys [k_dim][kHeadPositions] in f16; null for other pieces
+  size_t n_pairs;              ///< pairs of dimensions with a mean
+  const uint16_t* pairs;       ///< [n_pairs]
+  const float* offsets;        ///< cosine and sine of every pair at 0…255, see KeyTurn
+  const float* angles;         ///< [all pairs][2] of the piece's first position
+};
+
 /// One piece of 256 positions, one KV head, some query rows (the tokens × query heads that share the head).
 struct AttendPiece {
   KvType k_type, v_type;
   size_t k_dim, v_dim;
   const std::byte* k_block;      ///< see quant/kv_format.h
   const std::byte* v_block;      ///< null: the values are the first v_dim dimensions of the keys, v_type is k_type
+  const AttendFrame* frame;      ///< of framed keys, or null: they stand for themselves
   const std::byte* queries;      ///< prepared by prepare_query, one every query_bytes(k_type, k_dim)
   size_t n_queries;
   const uint16_t* begin;         ///< [n_queries] visible positions of the piece are [begin, end), begin < end
@@ -146,13 +157,21 @@ struct AttentionKernels {
   /// Float keys: the query as it is. Integer keys: int8 codes in groups of 32 with scales and sums, as activations.
   void (*prepare_query)(KvType k_type, const float* q, size_t dim, std::byte* prepared);
   /// Scores: float keys one ascending fma chain over the dimensions from +0; integer keys Σ over groups ascending of
-  /// fma(float(I), D*a, acc) as in a matmul; fp8 as float with the row scale last.
+  /// fma(float(I), D*a, acc) as in a matmul; fp8 as float with the row scale last. With a frame, its terms follow: + constant, then
+  /// fma(a', cos, acc), fma(b', sin, acc) pair by pair, a' = fma(a, c, b·s), b' = fma(−a, s, b·c) turned to the piece; the first keys of a
+  /// sequence are scored as f16 with the float query.
   void (*attend)(const AttendPiece& args);
   /// Merges a piece (mp, lp, op) into the running (m, l, o), which starts as (−inf, 0, 0): m' = max(m, mp); x = exp(m − m');
   /// y = exp(mp − m'); l = fma(lp, y, l·x); o = fma(op, y, o·x).
   void (*merge)(float* m, float* l, float* o, float mp, float lp, const float* op, size_t v_dim);
 };
-size_t query_bytes(KvType k_type, size_t dim);   ///< a multiple of 64
+/// Of a prepared query, a multiple of 64: what prepare_query writes, and for framed keys behind it (filled by the caller) the float
+/// query itself at query_float_offset, and at query_terms_offset the terms of kv_frame_query_terms: the constant, a 16 floats on, b
+/// query_term_floats(dim) after a.
+size_t query_bytes(KvType k_type, size_t dim);
+size_t query_float_offset(KvType k_type, size_t dim);
+size_t query_terms_offset(KvType k_type, size_t dim);
+size_t query_term_floats(size_t dim);
 size_t attend_scratch_bytes(size_t n_queries, size_t k_dim, size_t v_dim);
 
 struct Kernels {

@@ -90,7 +90,7 @@ uint64_t KvCache::missing_bytes(size_t n_tokens) const {
     const KvLayerLayout& l = layout_.layer(i);
     QUERN_CHECK(l.is_ring || l.heavy > 0 || n_tokens <= l.n_pieces * kPiecePositions, "{} tokens, context {}", n_tokens, layout_.options().n_ctx);
     const size_t wanted = l.slots_for(n_tokens);
-    if (wanted > committed_slots_[i]) missing += (wanted - committed_slots_[i]) * uint64_t(l.piece_bytes);
+    if (wanted > committed_slots_[i]) missing += l.bytes_with_slots(wanted) - l.bytes_with_slots(committed_slots_[i]);
   }
   return missing;
 }
@@ -128,16 +128,16 @@ void KvCache::commit(size_t layer, size_t n_slots) {
   const KvLayerLayout& l = layout_.layer(layer);
   size_t& committed = committed_slots_[layer];
   if (n_slots <= committed) return;
-  std::byte* const start = base_ + l.offset_bytes;
-  const size_t bytes = (n_slots - committed) * l.piece_bytes;
-  if (mprotect(start + committed * l.piece_bytes, bytes, PROT_READ | PROT_WRITE) != 0) {
+  std::byte* const start = frames(layer);
+  const size_t before = l.bytes_with_slots(committed), after = l.bytes_with_slots(n_slots), bytes = after - before;
+  if (mprotect(start + before, bytes, PROT_READ | PROT_WRITE) != 0) {
     throw_error(ErrorKind::kRuntime, "cannot commit {:.1f} MiB for the KV cache of layer {} ({}; {:.1f} MiB are committed so far): lower the context or choose a smaller KV type",
                 mib(bytes), layer, std::strerror(errno), mib(committed_bytes_));
   }
   committed = n_slots;
   committed_bytes_ += bytes;
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(start) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(start) + n_slots * l.piece_bytes) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(start) + after) / kHugePageBytes * kHugePageBytes;
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
@@ -145,8 +145,8 @@ void KvCache::release(size_t layer, size_t n_slots) {
   const KvLayerLayout& l = layout_.layer(layer);
   size_t& committed = committed_slots_[layer];
   if (n_slots >= committed) return;
-  std::byte* const start = base_ + l.offset_bytes + n_slots * l.piece_bytes;
-  const size_t bytes = (committed - n_slots) * l.piece_bytes;
+  std::byte* const start = frames(layer) + l.bytes_with_slots(n_slots);
+  const size_t bytes = l.bytes_with_slots(committed) - l.bytes_with_slots(n_slots);
   madvise(start, bytes, MADV_DONTNEED);
   mprotect(start, bytes, PROT_NONE);
   committed = n_slots;

@@ -8,6 +8,7 @@
 
 #include "base/aligned.h"
 #include "kv/layout.h"
+#include "quant/kv_frame.h"
 
 namespace quern {
 
@@ -54,6 +55,11 @@ class KvCache {
 
   std::byte* piece(size_t layer, size_t piece) { return base_ + piece_offset(layer, piece); }
   const std::byte* piece(size_t layer, size_t piece) const { return base_ + piece_offset(layer, piece); }
+  /// The key frame of a head (quant/kv_frame.h), where the K type has one.
+  KeyFrame frame(size_t layer, size_t head) { return kv_frame_at(frames(layer) + head * layout_.layer(layer).frame_bytes, layout_.layer(layer).geometry.k_dim); }
+  /// All frames of a layer, KvLayerLayout::frames_bytes.
+  std::byte* frames(size_t layer) { return base_ + layout_.layer(layer).offset_bytes - layout_.layer(layer).frames_bytes; }
+  const std::byte* frames(size_t layer) const { return base_ + layout_.layer(layer).offset_bytes - layout_.layer(layer).frames_bytes; }
   std::byte* k_block(size_t layer, size_t piece, size_t head) { return this->piece(layer, piece) + layout_.layer(layer).k_offset(head); }
   std::byte* v_block(size_t layer, size_t piece, size_t head) { return this->piece(layer, piece) + layout_.layer(layer).v_offset(head); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "quant/kv_frame.h"
 
 namespace quern {
 namespace {
@@ -38,6 +39,9 @@ KvLayout::KvLayout(const std::vector<KvLayerGeometry>& layers, const KvLayoutOpt
     layer.k_row_bytes = kv_row_size(options.k_type, geometry.k_dim).bytes();
     layer.v_row_bytes = geometry.v_dim ? kv_row_size(options.v_type, geometry.v_dim).bytes() : 0;
     layer.piece_bytes = round_up(geometry.n_kv_heads * (layer.k_block_bytes + layer.v_block_bytes), kPageBytes);
+    // A frame knows keys by their position, and eviction by use moves them; keys that hold values have to read back as they are.
+    layer.frame_bytes = options.policy.heavy > 0 || geometry.v_dim == 0 ? 0 : kv_frame_bytes(options.k_type, geometry.k_dim);
+    layer.frames_bytes = round_up(geometry.n_kv_heads * layer.frame_bytes, kPageBytes);
     layer.n_pieces = all_pieces;
     if (options.policy.heavy > 0 && layer.window == 0) {
       layer.heavy = std::max(round_up(options.policy.heavy, kPiecePositions), kLeastHeavy);
@@ -51,8 +55,8 @@ KvLayout::KvLayout(const std::vector<KvLayerGeometry>& layers, const KvLayoutOpt
         layer.is_ring = true;
       }
     }
-    layer.offset_bytes = reserved_bytes_;
-    reserved_bytes_ += uint64_t(layer.n_pieces) * layer.piece_bytes;
+    layer.offset_bytes = reserved_bytes_ + layer.frames_bytes;
+    reserved_bytes_ += layer.bytes_with_slots(layer.n_pieces);
     layers_.push_back(layer);
   }
 }
@@ -74,13 +78,13 @@ uint64_t KvLayout::bytes_per_token_formula() const {
 
 uint64_t KvLayout::used_bytes(size_t n_tokens) const {
   uint64_t sum = 0;
-  for (const KvLayerLayout& l : layers_) sum += l.token_bytes() * l.held_tokens(n_tokens);
+  for (const KvLayerLayout& l : layers_) sum += l.token_bytes() * l.held_tokens(n_tokens) + (n_tokens ? l.geometry.n_kv_heads * l.frame_bytes : 0);
   return sum;
 }
 
 uint64_t KvLayout::committed_bytes(size_t n_tokens) const {
   uint64_t sum = 0;
-  for (const KvLayerLayout& l : layers_) sum += uint64_t(l.slots_for(n_tokens)) * l.piece_bytes;
+  for (const KvLayerLayout& l : layers_) sum += l.bytes_with_slots(l.slots_for(n_tokens));
   return sum;
 }
 

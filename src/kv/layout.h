@@ -49,11 +49,15 @@ struct KvLayerLayout {
   size_t n_pieces = 0;        ///< slots: all pieces of the context, or pinned ones and the ring
   bool is_ring = false;
   size_t heavy = 0;           ///< rows at most, where those that attention uses least are evicted; 0: none are. Whole pieces
+  size_t frame_bytes = 0;     ///< of one head's key frame (quant/kv_frame.h); 0 where the K type has none, or where rows move (heavy)
+  size_t frames_bytes = 0;    ///< of all heads, a multiple of the page size; they stand right before slot 0
   uint64_t offset_bytes = 0;  ///< of slot 0 in the reservation
 
   /// Where a head's block begins in a piece.
   size_t k_offset(size_t head) const { return head * k_block_bytes; }
   size_t v_offset(size_t head) const { return geometry.n_kv_heads * k_block_bytes + head * v_block_bytes; }
+  /// Frames and the first n slots.
+  uint64_t bytes_with_slots(size_t n) const { return n == 0 ? 0 : frames_bytes + uint64_t(n) * piece_bytes; }
   /// Codes and scales that one token adds to the layer.
   uint64_t token_bytes() const { return uint64_t(geometry.n_kv_heads) * (k_row_bytes + v_row_bytes); }
   /// Rows evicted by use before the query at `position`: a piece's worth before position `heavy`, and before every 256th one after it. What
@@ -87,7 +91,7 @@ class KvLayout {
   uint64_t bytes_per_token_formula() const;
   /// Address space of all slots.
   uint64_t reserved_bytes() const { return reserved_bytes_; }
-  /// Bytes that n_tokens really occupy (rows still held, after windows and policy).
+  /// Bytes that n_tokens really occupy (rows still held, after windows and policy, and the frames of their keys).
   uint64_t used_bytes(size_t n_tokens) const;
   /// Bytes that eviction by use needs besides, from the start.
   uint64_t heavy_bytes() const;

@@ -24,4 +24,19 @@ void export_piece(const KvCache& cache, size_t layer, size_t piece, std::byte* o
   }
 }
 
+void export_frames(const KvCache& cache, size_t layer, std::byte* out) {
+  const KvLayerLayout& l = cache.layout().layer(layer);
+  std::memcpy(out, cache.frames(layer), l.frames_bytes);
+  if (cache.n_tokens() >= kHeadPositions || l.frame_bytes == 0) return;
+  const size_t dim = l.geometry.k_dim;
+  for (size_t head = 0; head < l.geometry.n_kv_heads; ++head) {
+    const KeyFrame frame = kv_frame_at(out + head * l.frame_bytes, dim);
+    for (size_t position = cache.n_tokens(); position < kHeadPositions; ++position) {
+      for (size_t d = 0; d < dim; ++d) frame.keys[d * kHeadPositions + position] = frame.query_squares[position * dim + d] = 0;
+    }
+    for (float* x : {frame.mean, frame.to_stored, frame.to_query}) std::fill_n(x, dim, 0.0f);
+    std::fill_n(frame.n_pairs, 1 + dim / 2, uint16_t(0));
+  }
+}
+
 }  // namespace quern

@@ -8,9 +8,12 @@
 namespace quern {
 
 /// Raise it when the same rows come to be stored as other bytes: files written before are refused then.
-inline constexpr uint32_t kKvRowFormat = 1;
+inline constexpr uint32_t kKvRowFormat = 2;
 
 /// Copies a held piece to `out` [piece_bytes], rows of positions ≥ n_tokens() as stored zeros.
 void export_piece(const KvCache& cache, size_t layer, size_t piece, std::byte* out);
+
+/// Copies a layer's key frames to `out` [frames_bytes], without what positions ≥ n_tokens() left there.
+void export_frames(const KvCache& cache, size_t layer, std::byte* out);
 
 }  // namespace quern

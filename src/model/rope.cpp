@@ -8,6 +8,7 @@
 namespace quern {
 namespace {
 
+constexpr size_t kMostPieces = 1024;  // in the table of a context; angles of later pieces are computed when they are wanted
 constexpr double kPi = 3.14159265358979323846;
 
 /// The pair whose wavelength turns n_rotations times within the original context (YaRN, section 3.2).
@@ -46,6 +47,39 @@ RopeTable make_rope_table(const RopeParams& p, std::span<const float> factors) {
     table.inv_freq[i] = freq;
   }
   return table;
+}
+
+namespace {
+
+/// Cosine and sine of one position without the magnitude, `stride` floats between the two and twice that between pairs.
+void plain_angles(const RopeTable& table, size_t position, size_t stride, float* out) {
+  for (size_t i = 0; i < table.n_pairs(); ++i) {
+    const CosSin angle = cos_sin_f64(double(position) * table.inv_freq[i]);
+    out[2 * i * stride] = float(angle.cos);
+    out[(2 * i + 1) * stride] = float(angle.sin);
+  }
+}
+
+}  // namespace
+
+void add_frame_angles(RopeTable& table, size_t n_positions) {
+  const size_t n_pieces = std::min(kMostPieces, (n_positions + kPiecePositions - 1) / kPiecePositions), width = 2 * table.n_pairs();
+  table.offsets.resize(width * kPiecePositions);
+  for (size_t i = 0; i < kPiecePositions; ++i) plain_angles(table, i, kPiecePositions, table.offsets.data() + i);
+  table.pieces.resize(n_pieces * width);
+  for (size_t i = 0; i < n_pieces; ++i) plain_angles(table, i * kPiecePositions, 1, table.pieces.data() + i * width);
+}
+
+const float* rope_piece_angles(const RopeTable& table, size_t piece, float* scratch) {
+  const size_t width = 2 * table.n_pairs();
+  if ((piece + 1) * width <= table.pieces.size()) return table.pieces.data() + piece * width;
+  plain_angles(table, piece * kPiecePositions, 1, scratch);
+  return scratch;
+}
+
+KeyTurn key_turn(const RopeTable& table, RopePairing pairing) {
+  if (pairing == RopePairing::kNone) return {};
+  return {table.n_pairs(), pairing == RopePairing::kInterleaved, table.offsets.data()};
 }
 
 void rope_cos_sin(const RopeTable& table, size_t position, float* cos_sin) {

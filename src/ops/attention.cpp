@@ -60,6 +60,7 @@ struct WorkerScratch {
   float* slopes = nullptr;
   float* distances = nullptr;
   float* rotated = nullptr;
+  float* angles = nullptr;
   float* zeros = nullptr;
   std::byte* attend = nullptr;
 
@@ -72,6 +73,7 @@ struct WorkerScratch {
         slopes(carver.take<float>(s.tile_rows())),
         distances(carver.take<float>(s.tile_rows())),
         rotated(carver.take<float>(s.k_dim)),
+        angles(carver.take<float>(s.k_dim)),
         zeros(carver.take<float>(s.v_dim)),
         attend(carver.take<std::byte>(kernels::attend_scratch_bytes(s.tile_rows(), s.k_dim, s.v_dim))) {}
 };
@@ -94,6 +96,7 @@ class Step {
     k_type_ = options.k_type;
     values_in_keys_ = args.segments[0].cache->layout().layer(args.layer).geometry.v_dim == 0;
     v_type_ = values_in_keys_ ? k_type_ : options.v_type;
+    is_framed_ = args.segments[0].cache->layout().layer(a_.layer).frame_bytes > 0;
     query_bytes_ = kernels::query_bytes(k_type_, a_.k_dim);
     const size_t n_workers = size_t(worker.count());
     tile_tokens_ = choose_tile_tokens(a_.segments, shape_, n_workers);
@@ -121,7 +124,11 @@ class Step {
         if (!cancelled || !cancelled->load(std::memory_order_relaxed)) work(chunk);
       };
     };
-    worker.for_chunks(n_store_groups() * shape_.n_kv_heads, unless_cancelled([this](size_t chunk) { store(chunk / shape_.n_kv_heads, chunk % shape_.n_kv_heads); }));
+    const auto store_groups = [&](bool heads) {
+      worker.for_chunks(n_store_groups() * shape_.n_kv_heads, unless_cancelled([this, heads](size_t chunk) { store(chunk / shape_.n_kv_heads, chunk % shape_.n_kv_heads, heads); }));
+    };
+    if (stores_heads()) store_groups(true);  // later keys are stored relative to them
+    store_groups(false);
     const size_t n_units = n_tiles_ * shape_.n_kv_heads;
     if (!by_pieces_) {
       // The last tiles of a prompt see the most: they go first.
@@ -168,17 +175,37 @@ class Step {
     return n;
   }
 
-  /// Writes the K and V rows of one KV head at up to 16 positions, and prepares the queries that share the head.
-  void store(size_t group, size_t head) {
+  /// Whether the step holds first positions of a sequence, whose keys make its frame.
+  bool stores_heads() const {
+    for (const AttentionSegment& s : a_.segments) {
+      if (is_framed_ && s.first_pos < kHeadPositions && s.n_tokens > 0) return true;
+    }
+    return false;
+  }
+
+  bool keys_turn() const { return a_.pairing != RopePairing::kNone; }
+  KeyTurn turn(const AttentionSegment& s) const { return keys_turn() ? key_turn(s.ropes[a_.rope], a_.pairing) : KeyTurn{}; }
+  const float* piece_angles(const AttentionSegment& s, size_t piece) const { return keys_turn() ? rope_piece_angles(s.ropes[a_.rope], piece, scratch_.angles) : nullptr; }
+
+  /// Writes the K and V rows of one KV head at up to 16 positions, and prepares the queries that share the head; of a framed
+  /// type either those of first positions or the others.
+  void store(size_t group, size_t head, bool heads) {
     const AttentionSegment* s = a_.segments.data();
     for (; group >= store_groups(*s); ++s) group -= store_groups(*s);
     const size_t tile = (s->first_pos / kStoreGroup + group) * kStoreGroup;
+    if (heads != (is_framed_ && tile < kHeadPositions)) return;
     const size_t begin = std::max(tile, s->first_pos), end = std::min(tile + kStoreGroup, s->first_pos + s->n_tokens);
+    const float* angles = is_framed_ ? piece_angles(*s, tile / kPiecePositions) : nullptr;
     for (size_t position = begin; position < end; ++position) {
       const size_t row = s->row + position - s->first_pos, stored = s->cache->row(a_.layer, position), piece = stored / kPiecePositions, offset = stored % kPiecePositions;
       float* k = a_.k + (row * a_.n_kv_heads + head) * a_.k_dim;
-      if (kv_type_is_rotated(k_type_)) rotate_key(k);
-      kernels_.store_k(k_type_, k, a_.k_dim, s->cache->k_block(a_.layer, piece, head), offset);
+      if (heads) {
+        add_to_frame(*s, head, position, k, a_.q + (row * a_.n_heads + head * shape_.group()) * a_.k_dim);
+      } else {
+        if (is_framed_) kv_frame_remove(s->cache->frame(a_.layer, head), a_.k_dim, turn(*s), angles, offset, k);
+        if (kv_type_is_rotated(k_type_)) rotate_key(k);
+        kernels_.store_k(k_type_, k, a_.k_dim, s->cache->k_block(a_.layer, piece, head), offset);
+      }
       if (!values_in_keys_) {
         float* v = a_.v + (row * a_.n_kv_heads + head) * a_.v_dim;
         if (kv_type_is_rotated(v_type_)) a_.kernels->vector->hadamard(v, a_.v_dim);
@@ -186,8 +213,8 @@ class Step {
       }
       for (size_t i = 0; i < shape_.group(); ++i) {
         observe(*s, row, position, head * shape_.group() + i);
-        prepare(a_.q, queries_, row, head, i);
-        if (a_.q_sink) prepare(a_.q_sink, sink_queries_, row, head, i);
+        prepare(*s, a_.q, queries_, row, head, i, heads);
+        if (a_.q_sink) prepare(*s, a_.q_sink, sink_queries_, row, head, i, heads);
       }
     }
   }
@@ -204,14 +231,32 @@ class Step {
     a_.kernels->vector->hadamard(row + first, a_.k_dim - first);
   }
 
-  void prepare(const float* source, std::byte* prepared, size_t row, size_t head, size_t i) {
+  void add_to_frame(const AttentionSegment& s, size_t head, size_t position, const float* k, const float* queries) {
+    const KeyFrame frame = s.cache->frame(a_.layer, head);
+    kv_frame_add(frame, a_.k_dim, position, k, queries, shape_.group());
+    if (position + 1 == kHeadPositions) kv_frame_complete(frame, k_type_, a_.k_dim, turn(s));
+  }
+
+  /// A query among the first positions sees no key but those, and so needs no more than itself.
+  void prepare(const AttentionSegment& s, const float* source, std::byte* prepared, size_t row, size_t head, size_t i, bool is_first) {
     const float* q = source + (row * a_.n_heads + head * shape_.group() + i) * a_.k_dim;
-    if (kv_type_is_rotated(k_type_)) {
-      std::memcpy(scratch_.rotated, q, a_.k_dim * sizeof(float));
-      rotate_key(scratch_.rotated);
-      q = scratch_.rotated;
+    float* const changed = scratch_.rotated;
+    prepared += query_index(row, head, i) * query_bytes_;
+    if (is_framed_) {
+      std::memcpy(prepared + kernels::query_float_offset(k_type_, a_.k_dim), q, a_.k_dim * sizeof(float));
+      if (is_first) return;
+      const KeyFrame frame = s.cache->frame(a_.layer, head);
+      float* terms = reinterpret_cast<float*>(prepared + kernels::query_terms_offset(k_type_, a_.k_dim));
+      kv_frame_query_terms(frame, a_.k_dim, turn(s), q, terms, terms + 16, terms + 16 + kernels::query_term_floats(a_.k_dim));
+      for (size_t d = 0; d < a_.k_dim; ++d) changed[d] = q[d] * frame.to_query[d];
+      q = changed;
     }
-    kernels_.prepare_query(k_type_, q, a_.k_dim, prepared + query_index(row, head, i) * query_bytes_);
+    if (kv_type_is_rotated(k_type_)) {
+      if (q != changed) std::memcpy(changed, q, a_.k_dim * sizeof(float));
+      rotate_key(changed);
+      q = changed;
+    }
+    kernels_.prepare_query(k_type_, q, a_.k_dim, prepared);
   }
 
   /// Prepared queries stand together by KV head, tokens ascending, so that a tile is one run of rows.
@@ -238,6 +283,11 @@ class Step {
       }
     }
     if (n == 0) return 0;
+    kernels::AttendFrame frame{};
+    if (is_framed_) {
+      const KeyFrame f = u.segment->cache->frame(a_.layer, u.head);
+      frame = {entry.piece == 0 ? f.keys : nullptr, *f.n_pairs, f.pairs, turn(*u.segment).offsets, piece_angles(*u.segment, entry.piece)};
+    }
     const std::byte* queries = (entry.sink ? sink_queries_ : queries_) + query_index(u.row(*first), u.head, 0) * query_bytes_;
     kernels_.attend({.k_type = k_type_,
                      .v_type = v_type_,
@@ -245,6 +295,7 @@ class Step {
                      .v_dim = a_.v_dim,
                      .k_block = u.segment->cache->k_block(a_.layer, entry.piece, u.head),
                      .v_block = values_in_keys_ ? nullptr : u.segment->cache->v_block(a_.layer, entry.piece, u.head),
+                     .frame = is_framed_ ? &frame : nullptr,
                      .queries = queries,
                      .n_queries = n * shape_.group(),
                      .begin = scratch_.begin,
@@ -340,6 +391,7 @@ class Step {
   const kernels::AttentionKernels& kernels_;
   KvType k_type_, v_type_;
   bool values_in_keys_;
+  bool is_framed_;
   size_t query_bytes_;
   size_t tile_tokens_;
   size_t n_rows_ = 0, n_tiles_ = 0, most_entries_ = 0;
@@ -362,7 +414,9 @@ size_t most_pieces_seen(const KvLayerLayout& layer, size_t n_positions) {
 size_t attention_workspace_bytes(size_t n_tokens, size_t n_heads, size_t n_kv_heads, size_t k_dim, size_t v_dim, size_t n_pieces, int n_workers) {
   const Shape shape{n_heads, n_kv_heads, k_dim, v_dim};
   Carver carver(nullptr);
-  for (int i = 0; i < 2; ++i) carver.take<std::byte>(n_tokens * n_heads * kernels::query_bytes(KvType::kF32, k_dim));  // with q_sink
+  size_t query_bytes = 0;
+  for (const KvType type : all_kv_types()) query_bytes = std::max(query_bytes, kernels::query_bytes(type, k_dim));
+  for (int i = 0; i < 2; ++i) carver.take<std::byte>(n_tokens * n_heads * query_bytes);  // with q_sink
   const size_t most_tiles = std::min(n_tokens, ceil_div(kUnitsPerWorker * size_t(n_workers), n_kv_heads));
   take_rows(carver, most_tiles * n_heads * n_pieces, shape.o_stride());
   Carver one(nullptr);

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "kv/cache.h"
+#include "model/rope.h"
 #include "parallel/team.h"
 
 namespace quern::ops {
@@ -17,12 +18,15 @@ struct AttentionSegment {
   size_t first_pos = 0;
   size_t row = 0;
   size_t n_tokens = 0;
+  const RopeTable* ropes = nullptr;  ///< the sequence's tables, with frame angles where the K type is framed; unused where keys do not turn
 };
 
 struct AttentionArgs {
   const kernels::Kernels* kernels = nullptr;
   std::span<const AttentionSegment> segments;
   size_t layer = 0;
+  size_t rope = 0;                ///< which of the segments' tables turned q and k
+  RopePairing pairing = RopePairing::kNone;  ///< kNone: keys of this layer do not turn
   size_t n_heads = 0, n_kv_heads = 0, k_dim = 0, v_dim = 0;
   const float* q = nullptr;       ///< [n_tokens][n_heads][k_dim], after rope
   const float* q_sink = nullptr;  ///< the same rotated at KvCache::sink_query_position; null without sinks

@@ -10,7 +10,7 @@
 //   K codes are tiled by 16 positions and cell-major inside a tile, so that a vector of 16 lanes is 16 positions and a score needs
 //   no horizontal sum: [16 tiles][cell][16 positions][cell bytes].
 //   Scales, K and V alike: f16, [scale group][256 positions]. fp8 has one group, the row, and its scale is a power of two.
-// Groups are 32 dimensions; a head size that is not a multiple of 32 has a short last group.
+// Groups are 32 dimensions; a head size that is not a multiple of 32 has a short last group. Quantized keys stand in a frame (kv_frame.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>

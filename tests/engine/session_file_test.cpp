@@ -202,9 +202,9 @@ TEST_CASE("a file of another model, setting or kind is refused by name") {
   CHECK_THAT(refusal(engine, options_of("f16", 32)), Catch::Contains("tokens: 50") && Catch::Contains("a context of 32"));
 
   std::string other = read_file(file);
-  other[8] = 2;
+  other[8] = 3;
   write_file(file, other);
-  CHECK_THAT(refusal(engine, options_of("f16")), Catch::Contains("format version 2; this quern reads version 1"));
+  CHECK_THAT(refusal(engine, options_of("f16")), Catch::Contains("format version 3; this quern reads version 2"));
   write_file(file, "Dear diary");
   CHECK_THAT(refusal(engine, options_of("f16")), Catch::Contains("not a session file"));
   CHECK_THAT(message_of([&] { saver->save(file); }, &kind), Catch::Contains("is not replaced"));

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/fp.h"
 #include "base/rng.h"
 #include "kernels/isa.h"
 #include "quant/kv_codec.h"
+#include "quant/kv_frame.h"
 
 using namespace quern;
 using namespace quern::kernels;
@@ -67,7 +69,7 @@ Result attend(const AttentionKernels& kernels, const Piece& p) {
   Result r{std::vector<float>(p.n_queries), std::vector<float>(p.n_queries), std::vector<float>(p.n_queries * stride, 7.0f)};
   AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim));
   for (size_t i = 0; i < p.n_queries; ++i) kernels.prepare_query(p.k_type, p.queries.data() + i * p.k_dim, p.k_dim, prepared.data() + i * query_size);
-  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.values_in_keys ? nullptr : p.v_block.data(), prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
+  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.values_in_keys ? nullptr : p.v_block.data(), nullptr, prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
                   p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data(), p.slopes.empty() ? nullptr : p.slopes.data(), p.distances.data()});
   std::vector<float> packed;
   for (size_t i = 0; i < p.n_queries; ++i) packed.insert(packed.end(), r.o.begin() + long(i * stride), r.o.begin() + long(i * stride + p.v_dim));
@@ -205,6 +207,134 @@ TEST_CASE("a query gets the same bits alone as among others") {
         REQUIRE(alone.m[0] == together.m[i]);
         REQUIRE(alone.l[0] == together.l[i]);
         REQUIRE(std::memcmp(alone.o.data(), together.o.data() + i * 80, 80 * 4) == 0);
+      }
+    }
+  }
+}
+
+namespace {
+
+/// A piece whose keys are stored relative to a frame: a large mean in every third pair, which turns with the position.
+struct FramedPiece : Piece {
+  bool is_first;
+  size_t n_turned;  // dimensions that turn
+  std::vector<float> offsets, angles;
+  AlignedBuffer<std::byte> frame_bytes;
+  std::vector<std::vector<float>> keys;  // as they are read back
+
+  FramedPiece(KvType type, size_t dim, size_t turned, bool first, size_t n, uint64_t seed) : Piece(type, KvType::kF32, dim, dim, n, seed), is_first(first), n_turned(turned) {
+    const size_t n_pairs = turned / 2;
+    const double start = first ? 0 : 5 * 256;
+    offsets.resize(2 * n_pairs * kPiecePositions);
+    for (size_t pair = 0; pair < n_pairs; ++pair) {
+      const double freq = std::pow(1e4, -double(pair) / double(n_pairs));
+      for (size_t i = 0; i < kPiecePositions; ++i) {
+        offsets[2 * pair * kPiecePositions + i] = float(std::cos(double(i) * freq));
+        offsets[(2 * pair + 1) * kPiecePositions + i] = float(std::sin(double(i) * freq));
+      }
+      angles.push_back(float(std::cos(start * freq)));
+      angles.push_back(float(std::sin(start * freq)));
+    }
+    frame_bytes.resize(kv_frame_bytes(type, dim));
+    std::memset(frame_bytes.data(), 0xff, frame_bytes.size());
+    Rng rng(seed + 1);
+    std::vector<float> zero_angles(angles.size());
+    for (size_t pair = 0; pair < n_pairs; ++pair) zero_angles[2 * pair] = 1.0f;
+    std::vector<float> mean(dim), row(dim), seen(2 * dim);
+    for (size_t d = 0; d < dim; d += 3) mean[d] = rng.uniform(-30, 30);
+    // The random part of a key, and what a mean turned by its position makes of it.
+    const auto key_at = [&](size_t i, const std::vector<float>& base) {
+      for (float& x : row) x = rng.uniform(-2, 2);
+      for (size_t d = turned; d < dim; ++d) row[d] += mean[d];
+      for (size_t pair = 0; pair < n_pairs; ++pair) {
+        const KeyTurn t = turn();
+        const double c = double(base[2 * pair]) * double(t.cosine(pair, i)) - double(base[2 * pair + 1]) * double(t.sine(pair, i));
+        const double s = double(base[2 * pair + 1]) * double(t.cosine(pair, i)) + double(base[2 * pair]) * double(t.sine(pair, i));
+        row[t.first(pair)] += float(double(mean[t.first(pair)]) * c - double(mean[t.second(pair)]) * s);
+        row[t.second(pair)] += float(double(mean[t.first(pair)]) * s + double(mean[t.second(pair)]) * c);
+      }
+    };
+    for (size_t i = 0; i < kHeadPositions; ++i) {
+      key_at(i, zero_angles);
+      for (float& x : seen) x = rng.uniform(-3, 3);
+      kv_frame_add(frame(), dim, i, row.data(), seen.data(), 2);
+    }
+    kv_frame_complete(frame(), type, dim, turn());
+    for (size_t i = 0; i < kPiecePositions; ++i) {
+      std::vector<float> back(dim);
+      if (first && i < kHeadPositions) {
+        for (size_t d = 0; d < dim; ++d) back[d] = f16_to_f32(frame().keys[d * kHeadPositions + i]);
+      } else {
+        key_at(i, angles);
+        kv_frame_remove(frame(), dim, turn(), angles.data(), i, row.data());
+        kv_store_k(type, row.data(), dim, k_block.data(), i);
+        kv_load_k(type, k_block.data(), dim, i, back.data());
+        kv_frame_restore(frame(), dim, turn(), angles.data(), i, back.data());
+      }
+      keys.push_back(back);
+    }
+  }
+  KeyTurn turn() const { return {n_turned / 2, seed_is_odd(), offsets.data()}; }
+  bool seed_is_odd() const { return n_queries % 2 == 1; }  // interleaved or not in turn
+  KeyFrame frame() const { return kv_frame_at(const_cast<std::byte*>(frame_bytes.data()), k_dim); }
+};
+
+Result attend(const AttentionKernels& kernels, const FramedPiece& p) {
+  const size_t stride = (p.v_dim + 15) / 16 * 16, query_size = query_bytes(p.k_type, p.k_dim);
+  Result r{std::vector<float>(p.n_queries), std::vector<float>(p.n_queries), std::vector<float>(p.n_queries * stride, 7.0f)};
+  AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim) + 64);
+  std::memset(prepared.data(), 0xff, prepared.size());
+  std::memset(scratch.data(), 0xff, scratch.size());
+  std::vector<float> scaled(p.k_dim);
+  for (size_t i = 0; i < p.n_queries; ++i) {
+    const float* q = p.queries.data() + i * p.k_dim;
+    std::byte* to = prepared.data() + i * query_size;
+    float* terms = reinterpret_cast<float*>(to + query_terms_offset(p.k_type, p.k_dim));
+    std::memcpy(to + query_float_offset(p.k_type, p.k_dim), q, p.k_dim * 4);
+    kv_frame_query_terms(p.frame(), p.k_dim, p.turn(), q, terms, terms + 16, terms + 16 + query_term_floats(p.k_dim));
+    for (size_t d = 0; d < p.k_dim; ++d) scaled[d] = q[d] * p.frame().to_query[d];
+    kernels.prepare_query(p.k_type, scaled.data(), p.k_dim, to);
+  }
+  const AttendFrame frame{p.is_first ? p.frame().keys : nullptr, *p.frame().n_pairs, p.frame().pairs, p.offsets.data(), p.angles.data()};
+  kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.v_block.data(), &frame, prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
+                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data()});
+  for (size_t i = 0; i < 64; ++i) REQUIRE(scratch[scratch.size() - 1 - i] == std::byte{0xff});
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("keys that stand in a frame are scored as they read back, with the same bits on every instruction set") {
+  const AttentionKernels& plain = *test::scalar().attention;
+  for (const Kernels* isa : test::isas()) {
+    for (const KvType type : {KvType::kInt8, KvType::kFp8, KvType::kInt4}) {
+      for (const auto& [dim, turned] : {std::pair<size_t, size_t>{64, 64}, {80, 32}, {100, 100}, {7, 0}, {256, 256}}) {
+        for (const size_t n_queries : {1, 3, 8, 9, 14}) {
+          for (const bool is_first : {true, false}) {
+            const FramedPiece p(type, dim, turned, is_first, n_queries, dim + n_queries);
+            const Result expected = attend(plain, p), got = attend(*isa->attention, p);
+            CAPTURE(isa->name, kv_type_name(type), dim, turned, n_queries, is_first, *p.frame().n_pairs);
+            if (turned > 0) CHECK(*p.frame().n_pairs > 0);
+            REQUIRE(same_bits(got.m, expected.m));
+            REQUIRE(same_bits(got.l, expected.l));
+            REQUIRE(std::memcmp(got.o.data(), expected.o.data(), got.o.size() * 4) == 0);
+            // The best score against double arithmetic on the keys as they are read back: only the query's rounding differs.
+            for (size_t i = 0; i < n_queries; ++i) {
+              double top = -INFINITY, size = 0;
+              for (size_t pos = p.begin[i]; pos < p.end[i]; ++pos) {
+                double dot = 0, squares = 0;
+                for (size_t d = 0; d < dim; ++d) {
+                  const double x = double(p.keys[pos][d]) * double(p.queries[i * dim + d]);
+                  dot += x;
+                  squares += x * x;
+                }
+                top = std::max(top, dot * double(p.scale));
+                size = std::max(size, std::sqrt(squares) * double(p.scale));
+              }
+              CHECK(std::fabs(top - double(got.m[i])) < (kv_type_has_integer_scores(type) ? 0.01 : 1e-5) * (size + 1));
+            }
+          }
+        }
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "kernels/generic/math.inl"
 #include "kernels/tables.h"
 #include "quant/kv_codec.h"
+#include "quant/kv_frame.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -84,13 +85,13 @@ inline void score_block(const std::byte* tiles, size_t tile_bytes, const std::by
   }
 }
 
-/// Dots of all queries with tiles [first, last) of float keys.
+/// Dots of all queries (float, from `queries` on) with tiles [first, last) of float keys.
 template <typename Keys>
-void score_tiles(const AttendPiece& a, size_t query_stride, size_t first, size_t last, const std::byte* tiles, size_t tile_bytes, float* scores) {
+void score_tiles(const AttendPiece& a, const std::byte* queries, size_t query_stride, size_t first, size_t last, const std::byte* tiles, size_t tile_bytes, float* scores) {
   for_query_blocks(0, a.n_queries, [&](size_t i, auto q) {
     constexpr int kQ = decltype(q)::value;
     for_vector_blocks<block_vectors(kQ)>(first, last - first, [&](size_t t, auto n) {
-      score_block<Keys, kQ, decltype(n)::value>(tiles + (t - first) * tile_bytes, tile_bytes, a.queries + i * query_stride, query_stride, a.k_dim,
+      score_block<Keys, kQ, decltype(n)::value>(tiles + (t - first) * tile_bytes, tile_bytes, queries + i * query_stride, query_stride, a.k_dim,
                                                 scores + i * kPiecePositions + t * kTile);
     });
   });
@@ -100,7 +101,7 @@ template <typename Keys>
 void float_scores(const AttendPiece& a, size_t first, size_t last, float* scores, float* converted) {
   const size_t stride = query_bytes(a.k_type, a.k_dim), tile_bytes = kTile * kv_row_size(a.k_type, a.k_dim).code_bytes;
   if (a.n_queries <= kMostDirectQueries || std::is_same_v<Keys, KeysF32>) {
-    score_tiles<Keys>(a, stride, first, last, a.k_block + first * tile_bytes, tile_bytes, scores);
+    score_tiles<Keys>(a, a.queries, stride, first, last, a.k_block + first * tile_bytes, tile_bytes, scores);
     return;
   }
   for (size_t t = first; t < last; t += kKeyTilesAtOnce) {
@@ -108,7 +109,7 @@ void float_scores(const AttendPiece& a, size_t first, size_t last, float* scores
     for (size_t i = 0; i < n; ++i) {
       for (size_t d = 0; d < a.k_dim; ++d) store(converted + (i * a.k_dim + d) * kTile, Keys::load(a.k_block + (t + i) * tile_bytes, d));
     }
-    score_tiles<KeysF32>(a, stride, t, t + n, reinterpret_cast<const std::byte*>(converted), a.k_dim * kTile * sizeof(float), scores);
+    score_tiles<KeysF32>(a, a.queries, stride, t, t + n, reinterpret_cast<const std::byte*>(converted), a.k_dim * kTile * sizeof(float), scores);
   }
 }
 
@@ -161,6 +162,14 @@ void integer_scores(const AttendPiece& a, size_t first, size_t last, float* scor
     }
   });
 }
+
+}  // namespace
+}  // namespace quern::kernels::QUERN_ISA
+
+#include "kernels/generic/attention_frame.inl"
+
+namespace quern::kernels::QUERN_ISA {
+namespace {
 
 /// The bias of 16 positions from `offset` of a piece on: a slope times how far they are from the query.
 struct DistanceBias {
@@ -344,7 +353,8 @@ void attend(const AttendPiece& a) {
     begin = lesser(begin, size_t(a.begin[i]));
     end = larger(end, size_t(a.end[i]));
   }
-  const size_t first = begin / kTile, last = (end + kTile - 1) / kTile;
+  const bool sees_head = a.frame && a.frame->head_keys && begin < kHeadPositions;
+  const size_t last = (end + kTile - 1) / kTile, first = sees_head ? kHeadPositions / kTile : begin / kTile;
   switch (a.k_type) {
     case KvType::kF32: float_scores<KeysF32>(a, first, last, scores, converted); break;
     case KvType::kF16: float_scores<KeysF16>(a, first, last, scores, converted); break;
@@ -355,6 +365,11 @@ void attend(const AttendPiece& a) {
       break;
     case KvType::kInt8: integer_scores<KeysInt8>(a, first, last, scores); break;
     case KvType::kInt4: integer_scores<KeysInt4>(a, first, last, scores); break;
+  }
+  if (a.frame && first < last) add_frame(a, first, last, scores, converted);
+  if (sees_head) {
+    const size_t stride = query_bytes(a.k_type, a.k_dim);
+    score_tiles<KeysF16>(a, a.queries + query_float_offset(a.k_type, a.k_dim), stride, 0, 1, reinterpret_cast<const std::byte*>(a.frame->head_keys), 0, scores);
   }
   for (size_t i = 0; i < a.n_queries; ++i) {
     const DistanceBias bias = a.slopes ? DistanceBias{a.slopes[i], a.distances[i]} : DistanceBias{};
