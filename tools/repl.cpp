@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/utf8.h"
@@ -50,7 +52,11 @@ TurnOptions Repl::turn_options(Progress& progress, bool& answer_began) {
   turn.stop = options_.stop;
   turn.ignore_end = options_.ignore_end;
   turn.cancelled = &interrupted_;
-  turn.on_prefill = [&progress](size_t done, size_t total) { progress.update(fmt::format("reading the prompt: {} of {} tokens", with_commas(done), with_commas(total))); };
+  turn.on_prefill = [&progress, start = std::chrono::steady_clock::now()](size_t done, size_t total) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::string left = done > 0 && done < total ? fmt::format(", {:.0f} s left", std::ceil(seconds * double(total - done) / double(done))) : "";
+    progress.update(fmt::format("reading the prompt: {} of {} tokens{}", with_commas(done), with_commas(total), left));
+  };
   turn.on_trim = [this, &progress](size_t n) {
     progress.stop();
     console_.note(fmt::format("[the context is full: the {} left it; /context shows what is left]", n == 1 ? "oldest turn" : counted(n, "oldest turn")));

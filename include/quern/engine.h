@@ -119,6 +119,12 @@ class Session {
   /// On kCancelled the cache holds a shorter, consistent prefix.
   /// @throws Error(kUsage) when the tokens exceed the context, Error(kRuntime) on non-finite numbers (layer named) or lack of memory.
   StepStatus sync(std::span<const TokenId> tokens, const std::atomic<bool>* cancelled = nullptr);
+  /// The first half of sync(): keeps the common prefix and forgets the rest.
+  void cut(std::span<const TokenId> tokens);
+  /// Layers with windows forget what lies behind them, so that a cache cannot be cut much further back than its last step. A mark copies
+  /// what they still hold (a window of each), and sync() and cut() can return to this place later. The last 8 marks are kept, at most
+  /// 256 MiB of them. Nothing to do for a model without windows.
+  void mark();
   /// One more token.
   StepStatus append(TokenId token, const std::atomic<bool>* cancelled = nullptr);
 

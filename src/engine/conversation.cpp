@@ -27,6 +27,7 @@ struct Conversation::Impl {
   ChatOptions options;
   std::unique_ptr<Session> session;
   size_t batch;                          ///< most tokens of one prefill step
+  bool has_windows;                      ///< the cache cannot go back everywhere: places are marked to which it can
   std::string system;
   std::optional<bool> thinking;
   std::vector<ChatMessage> messages;
@@ -43,7 +44,8 @@ struct Conversation::Impl {
   };
 
   Impl(std::shared_ptr<Engine> e, const SessionOptions& session_options, const ChatOptions& chat_options)
-      : engine(std::move(e)), renderer(engine->impl().model, chat_options.chat_template), options(chat_options), session(engine->new_session(session_options)), batch(session_options.batch) {}
+      : engine(std::move(e)), renderer(engine->impl().model, chat_options.chat_template), options(chat_options), session(engine->new_session(session_options)), batch(session_options.batch),
+        has_windows(session->is_endless() || !session->report().windowed_layers.empty()) {}
 
   const Tokenizer& tokenizer() const { return *engine->impl().model.tokenizer; }
   Prompt make_prompt() const;
@@ -110,12 +112,17 @@ StepStatus Conversation::Impl::prefill(std::span<const TokenId> tokens, const Tu
   const Timings before = session->timings();
   const size_t total = tokens.size() - known;
   if (turn.on_prefill) turn.on_prefill(0, total);
+  session->cut(tokens);
+  session->mark();  // for /undo
   size_t kept = 0;
   StepStatus status = StepStatus::kDone;
   for (size_t end = known; end < tokens.size() && status == StepStatus::kDone;) {
     const bool first_chunk = end == known;
-    end = std::min(end + batch, tokens.size());
+    // Another answer needs the logits of the last token again, so the place to come back to is the one in front of it.
+    const bool before_last = has_windows && end + 1 < tokens.size() && end + batch >= tokens.size();
+    end = before_last ? tokens.size() - 1 : std::min(end + batch, tokens.size());
     status = session->sync(tokens.first(end), turn.cancelled);
+    if (before_last && status == StepStatus::kDone) session->mark();
     if (first_chunk) kept = session->timings().reused_tokens - before.reused_tokens;
     if (turn.on_prefill) turn.on_prefill(end - known, total);
   }

@@ -9,6 +9,7 @@
 #include "engine/forward.h"
 #include "engine/model.h"
 #include "kv/cache.h"
+#include "kv/ring_snapshot.h"
 #include "quern/engine.h"
 
 namespace quern {
@@ -33,6 +34,7 @@ struct Session::Impl {
   std::vector<RopeTable> ropes;
   ops::Workspace workspace;
   std::vector<TokenId> tokens;         ///< what the cache holds
+  std::vector<RingSnapshot> marks;     ///< ascending places, all of them beginnings of `tokens`
   AlignedBuffer<float> logits;         ///< [n_vocab]
   size_t logits_at = 0;                ///< `logits` are those after so many tokens; 0: of nothing
   Timings timings;
@@ -45,6 +47,8 @@ struct Session::Impl {
   void page_in();
   /// Holds nothing afterwards.
   void forget();
+  /// To the last mark at or before `keep`, or to nothing; returns how many tokens are held then.
+  size_t back_to_mark(size_t keep);
   /// The policy forgets tokens, so that the context never fills up.
   bool is_endless() const { return cache.layout().options().policy.window > 0; }
   const Engine::Impl& engine_impl() const { return engine->impl(); }

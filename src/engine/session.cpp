@@ -11,6 +11,8 @@
 namespace quern {
 namespace {
 
+constexpr size_t kMostMarks = 8, kMostMarkBytes = size_t(256) << 20;
+
 class Stopwatch {
  public:
   double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
@@ -46,7 +48,18 @@ void Session::Impl::page_in() { timings.page_in_ms += engine->impl().page_in(); 
 void Session::Impl::forget() {
   cache.rewind(0);
   tokens.clear();
+  marks.clear();
   logits_at = 0;
+}
+
+size_t Session::Impl::back_to_mark(size_t keep) {
+  while (!marks.empty() && marks.back().n_tokens > keep) marks.pop_back();
+  if (marks.empty()) {
+    forget();
+    return 0;
+  }
+  restore_ring_snapshot(cache, marks.back());
+  return marks.back().n_tokens;
 }
 
 StepStatus Session::Impl::step(std::span<const TokenId> chunk, size_t n_logits, float* out, const std::atomic<bool>* cancelled) {
@@ -94,15 +107,8 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
   if (wanted.size() > max_tokens()) {
     throw_error(ErrorKind::kUsage, "the prompt has {} tokens, but the context holds {}; give a larger -c (the model was trained for {}) or a shorter prompt", wanted.size(), n_ctx(), s.engine->info().n_ctx_train);
   }
-  size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
-  keep = std::min(keep, wanted.size() - 1);
-  if (keep < s.tokens.size()) keep = s.cache.rewind_point(keep);
-  if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
-    s.forget();
-    s.timings.reread_tokens += keep;
-    keep = 0;
-  }
-  s.tokens.resize(keep);
+  cut(wanted);
+  const size_t keep = s.tokens.size();
   s.cache.check_memory(wanted.size());  // before minutes of reading, not after them
   s.logits_at = 0;
   s.timings.reused_tokens += keep;
@@ -119,6 +125,35 @@ StepStatus Session::sync(std::span<const TokenId> wanted, const std::atomic<bool
   if (status == StepStatus::kDone) s.logits_at = s.tokens.size();
   s.timings.prefill_ms += watch.ms();
   return status;
+}
+
+void Session::cut(std::span<const TokenId> wanted) {
+  Impl& s = *impl_;
+  size_t keep = size_t(std::mismatch(s.tokens.begin(), s.tokens.end(), wanted.begin(), wanted.end()).first - s.tokens.begin());
+  keep = std::min(keep, wanted.size() - std::min<size_t>(wanted.size(), 1));
+  if (keep == s.tokens.size()) return;
+  s.logits_at = 0;
+  keep = s.cache.rewind_point(keep);
+  if (keep < s.tokens.size() && !s.cache.rewind(keep)) {
+    const size_t held = s.back_to_mark(keep);
+    s.timings.reread_tokens += keep - held;
+    keep = held;
+  }
+  s.tokens.resize(keep);
+  while (!s.marks.empty() && s.marks.back().n_tokens > keep) s.marks.pop_back();
+}
+
+void Session::mark() {
+  Impl& s = *impl_;
+  // What eviction by use left depends on what came after the place; it has its own way back.
+  if (s.tokens.empty() || s.cache.layout().options().policy.heavy > 0 || !has_rings(s.cache.layout()) || (!s.marks.empty() && s.marks.back().n_tokens == s.tokens.size())) return;
+  s.marks.push_back(take_ring_snapshot(s.cache));
+  size_t bytes = 0;
+  for (const RingSnapshot& mark : s.marks) bytes += mark.bytes.size();
+  while (!s.marks.empty() && (s.marks.size() > kMostMarks || bytes > kMostMarkBytes)) {
+    bytes -= s.marks.front().bytes.size();
+    s.marks.erase(s.marks.begin());
+  }
 }
 
 StepStatus Session::append(TokenId token, const std::atomic<bool>* cancelled) {

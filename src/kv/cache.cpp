@@ -172,6 +172,16 @@ bool KvCache::rewind(size_t n_tokens) {
   return true;
 }
 
+void KvCache::go_back(size_t n_tokens, const std::vector<size_t>& first) {
+  QUERN_CHECK(n_tokens <= n_tokens_ && first.size() == layout_.n_layers(), "{} of {} tokens, {} layers", n_tokens, n_tokens_, first.size());
+  n_tokens_ = high_water_ = n_tokens;
+  for (size_t i = 0; i < layout_.n_layers(); ++i) {
+    const KvLayerLayout& l = layout_.layer(i);
+    if (l.is_ring) lost_pieces_[i] = first[i] > l.n_pinned ? first[i] : 0;
+    else release(i, l.slots_for(n_tokens) + kHysteresisSlots);
+  }
+}
+
 size_t KvCache::oldest_rewind() const {
   size_t oldest = n_decisions_ > 0 ? heavy_ + (n_decisions_ - 1) * kPiecePositions : 0;
   for (size_t i = 0; i < layout_.n_layers(); ++i) {

@@ -39,6 +39,9 @@ class KvCache {
   /// Forgets positions ≥ n_tokens and releases whole pieces. Returns false (and changes nothing) where a ring has
   /// overwritten rows that positions < n_tokens still need: the caller has to start again from 0.
   bool rewind(size_t n_tokens);
+  /// Makes the cache one of n_tokens (≤ n_tokens()), where rewind() may have failed: the caller then copies in the pieces of the layers
+  /// with rings, from `first[layer]` on (ring_snapshot.h).
+  void go_back(size_t n_tokens, const std::vector<size_t>& first);
   /// The smallest n to which rewind(n) succeeds besides 0.
   size_t oldest_rewind() const;
 

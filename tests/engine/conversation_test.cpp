@@ -244,6 +244,41 @@ TEST_CASE("after /undo and /regen the cache is the one that the history says") {
   });
 }
 
+TEST_CASE("a window model goes back over a long answer to the marks of the turn, and reads again where there is none") {
+  for (const char* kv_type : {"f16", "int8"}) {
+    const Setup setup{"tiny gemma3", "gemma3", "gemma", kv_type, false, 64};
+    Scene scene(setup, *path_of(setup), 16384);
+    scene.turn.ignore_end = true;
+    scene.turn.n_predict = 20;
+    for (const char* message : {"one", "two", "three"}) scene.ask(message);
+    scene.turn.n_predict = 1500;  // the ring holds 512
+    scene.ask("Tell a long story.");
+    scene.turn.n_predict = 1400;
+    const Turn again = scene.checked(
+        [&] {
+          const std::string message = *scene.conversation->undo();
+          return scene.conversation->preview(message);
+        }(),
+        [&] { return scene.conversation->ask("Tell a long story.", scene.turn); });
+    CHECK(again.stats.reread_tokens == 0);
+    CHECK(again.stats.prefill_tokens == 1);
+    CHECK(scene.conversation->undo() == "Tell a long story.");
+    const Turn other = scene.ask("Tell another long story.");
+    CHECK(other.stats.reused_tokens > 100);
+    CHECK(other.stats.reread_tokens < 40);  // the marks that open a turn
+    // Two turns back there is a mark as well.
+    CHECK(scene.conversation->undo() == "Tell another long story.");
+    CHECK(scene.conversation->undo() == "three");
+    CHECK(scene.ask("drei").stats.reread_tokens < 40);
+    // Further back than the marks reach, everything is read again, and said so.
+    for (int i = 0; i < 8; ++i) scene.ask("More.");
+    for (int i = 0; i < 8; ++i) scene.conversation->undo();
+    const Turn far = scene.ask("Something else.");
+    CHECK(far.stats.reread_tokens > 100);
+    CHECK(far.stats.reused_tokens == 0);
+  }
+}
+
 TEST_CASE("stopped while reading, nothing of the message stays but what the cache may keep") {
   for_each_setup([](const Setup& setup, const fs::path& path) {
     Scene scene(setup, path);
