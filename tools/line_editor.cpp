@@ -100,8 +100,9 @@ LineEditor::LineEditor(std::string history_file, std::atomic<bool>& interrupted,
   el_wset(editor_, EL_HIST, history_w, history_);
   el_wset(editor_, EL_EDITOR, L"emacs");
   el_wset(editor_, EL_SIGNAL, 0);
-  // Between two lines libedit turns echo and line mode on, whatever they were before.
-  el_wset(editor_, EL_SETTY, L"-x", L"-echo", L"-icanon", nullptr);
+  // Between two lines libedit turns echo and line mode on, whatever they were before. CR and LF are exchanged there as while editing:
+  // what is pasted then, or as the prompt appears, keeps the two apart (see on_paste).
+  el_wset(editor_, EL_SETTY, L"-x", L"-echo", L"-icanon", L"+inlcr", nullptr);
   el_wset(editor_, EL_PROMPT, +[](EditLine* e) { return self(e)->prompt_.data(); });
   el_wset(editor_, EL_GETCFN, &LineEditor::next_char);
   el_wset(editor_, EL_ADDFN, L"quern-paste", L"Insert a bracketed paste", &LineEditor::on_paste);
@@ -300,6 +301,7 @@ ChatTerminal::ChatTerminal() {
   if (!::isatty(STDIN_FILENO) || ::tcgetattr(STDIN_FILENO, &before_) != 0) return;
   termios quiet = before_;
   quiet.c_lflag &= ~tcflag_t(ECHO | ICANON);
+  quiet.c_iflag |= ICRNL | INLCR;  // as the editor will have it
   changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
   if (changed_) write_to_terminal("\x1b[?2004h");
 }

@@ -60,6 +60,18 @@ class Typing(Chat):
         self.say(terminal, "")
         self.assertEqual(self.users(terminal), ["hello", "a\nb\nc"])
 
+    @needs_smol
+    def test_a_paste_with_line_breaks_of_two_bytes_during_an_answer(self):
+        terminal = self.start("-n", "40", "--temp", "0", model=SMOL)
+        terminal.send("hello\r")
+        terminal.expect(r"hello\r\n\s*\S")  # the answer has begun: no line is being edited
+        terminal.send(PASTE % "a\r\nb\r\n\r\nc")
+        terminal.expect(r"\[prefill [^\]]*\]")
+        terminal.expect(r"> a\r\n")
+        terminal.settle()
+        self.say(terminal, "")
+        self.assertEqual(self.users(terminal), ["hello", "a\nb\n\nc"])
+
     def test_tab_completes_commands_settings_and_files(self):
         (self.home / "notes.json").write_text("{}")
         terminal = self.start()
