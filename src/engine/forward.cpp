@@ -327,16 +327,11 @@ class Runner {
 
   /// The row in int8 as row t of the input; its finiteness is checked on the way.
   void quantize(const float* row, size_t t, size_t n_cols, size_t layer, Stage stage) {
-    const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
-    const bool fine = s_.options.float_activations ? k_.all_finite(row, n_cols)
-                                                   : s_.kernels.matmul->quantize_row(row, n_cols, rows_.codes.data() + t * n_groups * kernels::kActGroup,
-                                                                                     rows_.scales.data() + t * n_groups, rows_.sums.data() + t * n_groups * 2);
-    if (!fine && !cancelled()) s_.mark_bad(layer, stage);
+    if (!ops::set_input_row(matmul_context(s_.n_tokens), k_, row, n_cols, rows_, t) && !cancelled()) s_.mark_bad(layer, stage);
   }
 
   ActInput input(const float* rows, size_t n_cols) const {
-    const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
-    return {rows, n_cols, {rows_.codes.data(), rows_.scales.data(), rows_.sums.data(), n_groups}};
+    return ops::rows_as_input(rows_, rows, n_cols);
   }
 
   ops::MatmulContext matmul_context(size_t n_tokens) const {

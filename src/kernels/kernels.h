@@ -17,6 +17,7 @@ namespace quern::kernels {
 enum class Isa { kScalar, kAvx2, kAvx512 };
 
 inline constexpr size_t kActGroup = 32;  ///< activations that share a scale
+constexpr size_t act_groups(size_t n_cols) { return (n_cols + kActGroup - 1) / kActGroup; }
 
 /// Rows of activations quantized to int8 in groups of 32 (tails padded with zeros).
 struct ActRows {
@@ -140,7 +141,6 @@ struct AttendPiece {
   float* l;                      ///< [n_queries] out: Σ exp(s − m) in 16 lanes, lane = position mod 16, fixed tree
   float* o;                      ///< [n_queries][o_stride] out: Σ exp(s − m)·v, one ascending fma chain per element
   size_t o_stride;               ///< v_dim rounded up to a multiple of 16 or more; what stands past v_dim is unspecified
-  float* weights_seen;           ///< optional [256]: += Σ over queries of exp(s − m)/l, for eviction by use; null otherwise
   std::byte* scratch;            ///< 64-byte aligned, attend_scratch_bytes(n_queries, k_dim, v_dim)
   // ALiBi (arXiv 2108.12409), or null: score = fma(slope, distance + offset in the piece, score), after scale and cap.
   const float* slopes = nullptr;     ///< [n_queries]

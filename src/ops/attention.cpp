@@ -306,7 +306,6 @@ class Step {
                      .l = out.l,
                      .o = out.o,
                      .o_stride = shape_.o_stride(),
-                     .weights_seen = nullptr,
                      .scratch = scratch_.attend,
                      .slopes = a_.slopes ? scratch_.slopes : nullptr,
                      .distances = scratch_.distances});

@@ -7,31 +7,19 @@
 namespace quern::ops {
 namespace {
 
-bool is_cancelled(const LatentArgs& args) { return args.matmul.cancelled && args.matmul.cancelled->load(std::memory_order_relaxed); }
-
 /// A row as the next product wants it; what is not finite is marked.
 void set_row(const LatentArgs& args, RowBuffers& rows, size_t row, size_t n_cols, int place) {
-  const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
-  const float* x = rows.h.data() + row * n_cols;
-  const bool fine = args.matmul.float_activations ? args.vector->all_finite(x, n_cols)
-                                                  : args.matmul.kernels->quantize_row(x, n_cols, rows.codes.data() + row * n_groups * kernels::kActGroup,
-                                                                                      rows.scales.data() + row * n_groups, rows.sums.data() + row * n_groups * 2);
-  if (!fine && !is_cancelled(args)) args.fault->mark(place);
-}
-
-ActInput rows_from(const RowBuffers& rows, size_t n_cols, size_t first) {
-  const size_t n_groups = (n_cols + kernels::kActGroup - 1) / kernels::kActGroup;
-  return {rows.h.data() + first * n_cols, n_cols,
-          {rows.codes.data() + first * n_groups * kernels::kActGroup, rows.scales.data() + first * n_groups, rows.sums.data() + first * n_groups * 2, n_groups}};
+  const bool fine = set_input_row(args.matmul, *args.vector, rows.h.data() + row * n_cols, n_cols, rows, row);
+  if (!fine && !args.matmul.is_cancelled()) args.fault->mark(place);
 }
 
 /// Each head's own matrix times its rows [n_heads, n_tokens, n_cols] of `heads`: y[t][head · row_stride + r].
 void multiply_heads(Worker& worker, const LatentArgs& args, std::span<const Weight> weights, float* y, size_t head_stride) {
   const size_t n_tokens = args.matmul.n_tokens;
   worker.for_chunks(weights.size(), [&](size_t head) {
-    if (is_cancelled(args)) return;
+    if (args.matmul.is_cancelled()) return;
     const Weight& w = weights[head];
-    multiply_rows(args.matmul, rows_from(args.buffers->heads, w.n_cols, head * n_tokens), {&w, y + head * head_stride, weights.size() * head_stride}, 0, w.n_rows);
+    multiply_rows(args.matmul, rows_as_input(args.buffers->heads, args.buffers->heads.h.data(), w.n_cols, head * n_tokens), {&w, y + head * head_stride, weights.size() * head_stride}, 0, w.n_rows);
   });
 }
 
@@ -74,7 +62,7 @@ void latent_queries(Worker& worker, const LatentArgs& args, const ActInput& h, f
   const MatmulJob down[] = {has_low ? MatmulJob{&args.weights->q_down, args.buffers->low.h.data(), p.q_rank} : queries, rows};
   matmul(worker, args.matmul, h, down);
   worker.for_chunks(n_tokens, [&](size_t token) { finish_rows(args, token, k); });
-  if (has_low) matmul(worker, args.matmul, rows_from(args.buffers->low, p.q_rank, 0), std::span(&queries, 1));
+  if (has_low) matmul(worker, args.matmul, rows_as_input(args.buffers->low, args.buffers->low.h.data(), p.q_rank), std::span(&queries, 1));
   worker.for_chunks(n_tokens, [&](size_t token) { split_queries(args, token, q, q_sink); });
   multiply_heads(worker, args, args.weights->k_up, q, k_dim);
   if (!q_sink) return;

@@ -6,6 +6,7 @@
 
 #include "kernels/kernels.h"
 #include "model/weights.h"
+#include "ops/workspace.h"
 #include "parallel/team.h"
 
 namespace quern::ops {
@@ -30,7 +31,14 @@ struct MatmulContext {
   size_t n_tokens = 0;
   std::byte* scratch = nullptr;    ///< this worker's, matmul_scratch_bytes(…)
   const std::atomic<bool>* cancelled = nullptr;
+  bool is_cancelled() const { return cancelled && cancelled->load(std::memory_order_relaxed); }
 };
+
+/// Rows [first, …) of `rows`, whose int8 forms the buffers hold, as the input of a product.
+ActInput rows_as_input(const RowBuffers& buffers, const float* rows, size_t n_cols, size_t first = 0);
+/// Puts x [n_cols] into the buffers as row `row` in the form that products with quantized weights ask for (with float activations there
+/// is none). Returns whether all of it is finite.
+bool set_input_row(const MatmulContext& context, const kernels::VectorKernels& vector, const float* x, size_t n_cols, RowBuffers& buffers, size_t row);
 
 /// Whether a weight is multiplied with int8 activations.
 bool uses_quantized_activations(const Weight& weight, bool float_activations);

@@ -13,16 +13,6 @@ namespace {
 
 constexpr float kSmallestWeightSum = 6.103515625e-5f;  // 2^-14: sums below would blow the weights up
 
-bool is_cancelled(const MoeArgs& args) { return args.matmul.cancelled && args.matmul.cancelled->load(std::memory_order_relaxed); }
-size_t n_groups_of(size_t n_cols) { return (n_cols + kernels::kActGroup - 1) / kernels::kActGroup; }
-
-/// Rows [first, …) of a buffer as the input of a product.
-ActInput rows_from(const RowBuffers& rows, size_t n_cols, size_t first) {
-  const size_t n_groups = n_groups_of(n_cols);
-  return {rows.h.data() + first * n_cols, n_cols,
-          {rows.codes.data() + first * n_groups * kernels::kActGroup, rows.scales.data() + first * n_groups, rows.sums.data() + first * n_groups * 2, n_groups}};
-}
-
 void softmax(const kernels::VectorKernels& k, float* x, size_t n) {
   const float sum = k.exp_sum(x, k.max(x, n), x, n);
   for (size_t i = 0; i < n; ++i) x[i] /= sum;
@@ -92,7 +82,7 @@ void multiply_experts(Worker& worker, const MoeArgs& args, InputFrom&& input, st
   const size_t step = chunk_rows(n_rows * jobs.size() * most_active, worker.count(), args.matmul.kernels->row_tile, n_slots / most_active);
   const size_t per_job = (n_rows + step - 1) / step, per_expert = per_job * jobs.size();
   worker.for_chunks(most_active * per_expert, [&](size_t chunk) {
-    if (chunk / per_expert >= b.active[0] || is_cancelled(args)) return;
+    if (chunk / per_expert >= b.active[0] || args.matmul.is_cancelled()) return;
     const size_t expert = b.active[1 + chunk / per_expert], first_slot = b.first[expert], first = chunk % per_job * step;
     const ExpertJob& job = jobs[chunk % per_expert / per_job];
     MatmulContext context = args.matmul;
@@ -104,7 +94,7 @@ void multiply_experts(Worker& worker, const MoeArgs& args, InputFrom&& input, st
 /// Copies a token's row, in the forms that the experts read, to a slot.
 void gather(const MoeArgs& args, size_t slot) {
   RowBuffers& in = args.buffers->in;
-  const size_t token = args.buffers->token[slot], n_cols = args.input.n_cols, n_groups = n_groups_of(n_cols);
+  const size_t token = args.buffers->token[slot], n_cols = args.input.n_cols, n_groups = kernels::act_groups(n_cols);
   if (uses_quantized_activations(args.experts->up[0], args.matmul.float_activations)) {
     const kernels::ActRows& x = args.input.quantized;
     const size_t n_codes = n_groups * kernels::kActGroup;
@@ -168,24 +158,21 @@ void route(Worker& worker, const MoeArgs& args) {
 void experts_up(Worker& worker, const MoeArgs& args) {
   const ExpertBuffers& b = *args.buffers;
   const ExpertJob both[] = {{&args.experts->gate, args.buffers->gate.data()}, {&args.experts->up, args.buffers->up.data()}};
-  const auto input = [&](size_t slot) { return is_gathered(args) ? rows_from(b.in, args.input.n_cols, slot) : args.input; };
+  const auto input = [&](size_t slot) { return is_gathered(args) ? rows_as_input(b.in, b.in.h.data(), args.input.n_cols, slot) : args.input; };
   multiply_experts(worker, args, input, std::span(both).subspan(args.experts->gate.empty() ? 1 : 0));
 }
 
 void experts_down(Worker& worker, const MoeArgs& args) {
   ExpertBuffers& b = *args.buffers;
-  const size_t n_ff = args.layer->n_ff_expert, n_groups = n_groups_of(n_ff);
+  const size_t n_ff = args.layer->n_ff_expert;
   worker.for_chunks(args.matmul.n_tokens * args.layer->n_experts_used, [&](size_t slot) {
-    if (is_cancelled(args)) return;
+    if (args.matmul.is_cancelled()) return;
     float* row = b.inner.h.data() + slot * n_ff;
     activate(*args.vector, args.activation, args.experts->gate.empty() ? nullptr : b.gate.data() + slot * n_ff, b.up.data() + slot * n_ff, row, n_ff);
-    const bool fine = args.matmul.float_activations ? args.vector->all_finite(row, n_ff)
-                                                    : args.matmul.kernels->quantize_row(row, n_ff, b.inner.codes.data() + slot * n_groups * kernels::kActGroup,
-                                                                                        b.inner.scales.data() + slot * n_groups, b.inner.sums.data() + slot * n_groups * 2);
-    if (!fine) args.fault->mark(args.inner_place);
+    if (!set_input_row(args.matmul, *args.vector, row, n_ff, b.inner, slot)) args.fault->mark(args.inner_place);
   });
   const ExpertJob jobs[] = {{&args.experts->down, b.down.data()}};
-  multiply_experts(worker, args, [&](size_t slot) { return rows_from(b.inner, n_ff, slot); }, jobs);
+  multiply_experts(worker, args, [&](size_t slot) { return rows_as_input(b.inner, b.inner.h.data(), n_ff, slot); }, jobs);
 }
 
 void combine(Worker& worker, const MoeArgs& args, bool has_shared, float* sums, float* out) {

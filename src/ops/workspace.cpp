@@ -8,7 +8,7 @@
 namespace quern::ops {
 
 void RowBuffers::resize(size_t n_tokens, size_t n_embd, size_t widest) {
-  const size_t n_groups = (widest + kernels::kActGroup - 1) / kernels::kActGroup;
+  const size_t n_groups = kernels::act_groups(widest);
   x.resize(n_tokens * n_embd);
   h.resize(n_tokens * widest);
   codes.resize(n_tokens * n_groups * kernels::kActGroup);

@@ -70,7 +70,7 @@ Result attend(const AttentionKernels& kernels, const Piece& p) {
   AlignedBuffer<std::byte> prepared(p.n_queries * query_size), scratch(attend_scratch_bytes(p.n_queries, p.k_dim, p.v_dim));
   for (size_t i = 0; i < p.n_queries; ++i) kernels.prepare_query(p.k_type, p.queries.data() + i * p.k_dim, p.k_dim, prepared.data() + i * query_size);
   kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.values_in_keys ? nullptr : p.v_block.data(), nullptr, prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
-                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data(), p.slopes.empty() ? nullptr : p.slopes.data(), p.distances.data()});
+                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, scratch.data(), p.slopes.empty() ? nullptr : p.slopes.data(), p.distances.data()});
   std::vector<float> packed;
   for (size_t i = 0; i < p.n_queries; ++i) packed.insert(packed.end(), r.o.begin() + long(i * stride), r.o.begin() + long(i * stride + p.v_dim));
   r.o = packed;
@@ -297,7 +297,7 @@ Result attend(const AttentionKernels& kernels, const FramedPiece& p) {
   }
   const AttendFrame frame{p.is_first ? p.frame().keys : nullptr, *p.frame().n_pairs, p.frame().pairs, p.offsets.data(), p.angles.data()};
   kernels.attend({p.k_type, p.v_type, p.k_dim, p.v_dim, p.k_block.data(), p.v_block.data(), &frame, prepared.data(), p.n_queries, p.begin.data(), p.end.data(),
-                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, nullptr, scratch.data()});
+                  p.scale, p.softcap, r.m.data(), r.l.data(), r.o.data(), stride, scratch.data()});
   for (size_t i = 0; i < 64; ++i) REQUIRE(scratch[scratch.size() - 1 - i] == std::byte{0xff});
   return r;
 }

@@ -13,7 +13,7 @@ struct GridRows {
   /// Entry k of each group g is grid[index_of(block, g, k)]. One group after the other: GCC would compute all indices of the block
   /// first and spill them.
   template <typename Block, size_t kEntries, size_t kWidth, typename IndexOf>
-  [[gnu::always_inline]] GridRows(Rows rows, const Codebook<kEntries, kWidth>& grid, IndexOf index_of, const Block*) {
+  [[gnu::always_inline]] void look_up(Rows rows, const Codebook<kEntries, kWidth>& grid, IndexOf index_of) {
     for (size_t r = 0; r < kPartRows; ++r) {
       const Block& block = *reinterpret_cast<const Block*>(rows.base + r * rows.stride);  // packed, so without alignment
 #pragma GCC unroll 1
@@ -56,7 +56,8 @@ struct Unpack<TensorType::IQ2_XXS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_XXS;
-    const GridRows grid(rows, kIq2XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[2 * g] >> (8 * k) & 255; }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq2XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[2 * g] >> (8 * k) & 255; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     unroll<4>([&](auto pair) __attribute__((always_inline)) {  // 16 bytes: indices and the rest, of two groups
       const Four q = load_quads(rows, offsetof(Block, qs) + 16 * pair);
@@ -85,7 +86,8 @@ struct Unpack<TensorType::IQ2_XS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_XS;
-    const GridRows grid(rows, kIq2XsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] & 511; }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq2XsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] & 511; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     const Four end = load_quads(rows, sizeof(Block) - 16);
     const Bytes scales[2] = {end.v[2], end.v[3]};
@@ -105,7 +107,8 @@ struct Unpack<TensorType::IQ2_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_S;
-    const GridRows grid(rows, kIq2SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << (8 - 2 * k) & 768); }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq2SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << (8 - 2 * k) & 768); });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     const Four end = load_quads(rows, sizeof(Block) - 16);
     const Bytes scales[2] = {end.v[2], end.v[3]};
@@ -124,7 +127,8 @@ struct Unpack<TensorType::IQ3_XXS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ3_XXS;
-    const GridRows grid(rows, kIq3XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k]; }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq3XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k]; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.25f));
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       const Four rest = load_quads(rows, offsetof(Block, scales_signs) + 16 * n);
@@ -142,7 +146,8 @@ struct Unpack<TensorType::IQ3_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ3_S;
-    const GridRows grid(rows, kIq3SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k] + (size_t(b.qh[g]) << (8 - k) & 256); }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq3SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k] + (size_t(b.qh[g]) << (8 - k) & 256); });
     out.set_d(0, f16_low(load_head(rows, 0)));
     const Bytes scales = load_quads(rows, sizeof(Block) - 16).v[3];
     unroll<2>([&](auto n) __attribute__((always_inline)) {
@@ -167,7 +172,8 @@ struct Unpack<TensorType::IQ1_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ1_S;
-    const GridRows grid(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << 8 >> (3 * k) & 0x700); }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << 8 >> (3 * k) & 0x700); });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     const Four qh = load_quads(rows, offsetof(Block, qh));
     unroll<8>([&](auto g) __attribute__((always_inline)) {
@@ -188,7 +194,8 @@ struct Unpack<TensorType::IQ1_M> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ1_M;
-    const GridRows grid(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[2 * g + k / 2]) << (8 - k % 2 * 4) & 0x700); }, static_cast<const Block*>(nullptr));
+    GridRows grid;
+    grid.look_up<Block>(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[2 * g + k / 2]) << (8 - k % 2 * 4) & 0x700); });
     const Four qh = load_quads(rows, offsetof(Block, qh));
     const Four end = load_quads(rows, sizeof(Block) - 16);
     const Bytes s[2] = {end.v[2], end.v[3]};
