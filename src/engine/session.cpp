@@ -36,7 +36,7 @@ Session::Impl::Impl(std::shared_ptr<Engine> e, const SessionOptions& session_opt
   const size_t rope_ctx = options.rope_ctx ? options.rope_ctx : model.params.n_ctx_train;
   for (const RopeParams& rope : model.params.ropes) {
     ropes.push_back(make_rope_table(rope, rope_factors(model.weights, rope, rope_ctx)));
-    if (kv_type_is_framed(layout.k_type)) add_frame_angles(ropes.back(), layout.n_ctx);
+    if (kv_type_is_framed(layout.k_type)) add_frame_angles(ropes.back(), 0);
   }
   timings.load_ms = model.load_ms;
   logits.resize(model.params.n_vocab);
@@ -85,6 +85,9 @@ StepStatus Session::Impl::run_step(std::span<const TokenId> chunk, size_t n_logi
     if (id < 0 || uint32_t(id) >= e.model.params.n_vocab) throw_error(ErrorKind::kUsage, "token {} does not exist; the vocabulary has 0 to {}", id, e.model.params.n_vocab - 1);
   }
   cache.prepare(tokens.size() + chunk.size());
+  if (kv_type_is_framed(cache.layout().options().k_type)) {
+    for (RopeTable& rope : ropes) add_frame_angles(rope, tokens.size() + chunk.size());
+  }
   const Segment segment{&cache, chunk, tokens.size(), n_logits, ropes};
   const ForwardResult result = forward(e.model, e.kernels, workspace, std::span(&segment, 1), {n_threads(), e.options.float_activations, cancelled, clock}, out);
   if (result.status == ForwardStatus::kCancelled) return StepStatus::kCancelled;

@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t kMostPieces = 1024;  // in the table of a context; angles of later pieces are computed when they are wanted
+constexpr size_t kMostPieces = 1024;  // in the table of a sequence; angles of later pieces are computed when they are wanted
 constexpr double kPi = 3.14159265358979323846;
 
 /// The pair whose wavelength turns n_rotations times within the original context (YaRN, section 3.2).
@@ -64,10 +64,14 @@ void plain_angles(const RopeTable& table, size_t position, size_t stride, float*
 
 void add_frame_angles(RopeTable& table, size_t n_positions) {
   const size_t n_pieces = std::min(kMostPieces, (n_positions + kPiecePositions - 1) / kPiecePositions), width = 2 * table.n_pairs();
-  table.offsets.resize(width * kPiecePositions);
-  for (size_t i = 0; i < kPiecePositions; ++i) plain_angles(table, i, kPiecePositions, table.offsets.data() + i);
-  table.pieces.resize(n_pieces * width);
-  for (size_t i = 0; i < n_pieces; ++i) plain_angles(table, i * kPiecePositions, 1, table.pieces.data() + i * width);
+  if (table.offsets.empty()) {
+    table.offsets.resize(width * kPiecePositions);
+    for (size_t i = 0; i < kPiecePositions; ++i) plain_angles(table, i, kPiecePositions, table.offsets.data() + i);
+  }
+  for (size_t at = table.pieces.size(); at < n_pieces * width; at += width) {
+    table.pieces.resize(at + width);
+    plain_angles(table, at / width * kPiecePositions, 1, table.pieces.data() + at);
+  }
 }
 
 const float* rope_piece_angles(const RopeTable& table, size_t piece, float* scratch) {

@@ -23,7 +23,7 @@ struct RopeTable {
 /// `factors`: rope_freqs.weight or the long/short factors that fit the context, one divisor a pair; empty: none.
 RopeTable make_rope_table(const RopeParams& params, std::span<const float> factors);
 
-/// Fills `offsets`, and `pieces` for a context of n_positions (or as much of it as is worth a table).
+/// Fills `offsets`, and `pieces` as far as n_positions (or as much of it as is worth a table); what is there stays.
 void add_frame_angles(RopeTable& table, size_t n_positions);
 /// Cosine and sine [n_pairs][2] of a piece's first position: from the table, or put into `scratch` for a piece past its end.
 const float* rope_piece_angles(const RopeTable& table, size_t piece, float* scratch);
