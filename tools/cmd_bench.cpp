@@ -88,8 +88,10 @@ std::vector<BenchPoint> wanted_points(const Options& o) {
 }
 
 BenchSetting setting_of(const Options& o, int threads, const std::string& kv) {
-  const SessionOptions session = o.model.session(0);
-  return {threads, kv, session.batch, session.kv_window, session.kv_sinks, session.kv_heavy, &interrupt_flag()};
+  BenchSetting setting{o.model.session(0), &interrupt_flag()};
+  setting.session.threads = threads;
+  setting.session.k_type = setting.session.v_type = kv;
+  return setting;
 }
 
 void measure_once(Engine& engine, const BenchSetting& setting, BenchPoint& point) {

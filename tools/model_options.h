@@ -9,6 +9,8 @@
 
 namespace quern::cli {
 
+inline constexpr uint32_t kDefaultSinks = 4;  ///< tokens that a window keeps besides its own, where the user gives no number
+
 struct ModelOptions {
   std::string model;                 ///< a path or a name of the catalog; empty: the default model
   int64_t threads = 0;
@@ -18,7 +20,7 @@ struct ModelOptions {
   int64_t n_ctx = 0;                 ///< -c; 0: not given
   int64_t batch = 512;
   std::string kv_type, k_type, v_type;
-  int64_t kv_window = 0, kv_sinks = 4;
+  int64_t kv_window = 0, kv_sinks = kDefaultSinks;
   std::string kv_evict;              ///< as written
   std::string memory_limit;          ///< as written
   bool quiet = false;

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "bench_svg.h"
+#include "model_options.h"
 #include "report_text.h"
 
 namespace quern::cli {
@@ -52,7 +53,7 @@ StreamColumn parse_stream_column(const std::string& text) {
   if (n == 0 || numbers[0] == 0) refuse();
   if (kind == "window" && n <= 2) {
     column.window = numbers[0];
-    column.sinks = n == 2 ? numbers[1] : 4;
+    column.sinks = n == 2 ? numbers[1] : kDefaultSinks;
   } else if (kind == "heavy" && n == 1) {
     column.heavy = numbers[0];
   } else if (kind == "recompute" && n == 1) {

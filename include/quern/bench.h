@@ -28,10 +28,7 @@ struct ModelWork {
 };
 
 struct BenchSetting {
-  int threads = 1;
-  std::string kv_type = "f16";
-  size_t batch = 512;
-  uint32_t kv_window = 0, kv_sinks = 0, kv_heavy = 0;  ///< as in SessionOptions
+  SessionOptions session;                        ///< n_ctx is what each measurement needs
   const std::atomic<bool>* cancelled = nullptr;  ///< @throws Error(kInterrupted) from whatever is being measured
 };
 

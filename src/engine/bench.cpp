@@ -31,14 +31,8 @@ SamplingOptions greedy() {
 }
 
 std::unique_ptr<Session> open_session(Engine& engine, const BenchSetting& setting, size_t n_tokens) {
-  SessionOptions options;
+  SessionOptions options = setting.session;
   options.n_ctx = n_tokens;
-  options.k_type = options.v_type = setting.kv_type;
-  options.batch = setting.batch;
-  options.threads = setting.threads;
-  options.kv_window = setting.kv_window;
-  options.kv_sinks = setting.kv_sinks;
-  options.kv_heavy = setting.kv_heavy;
   return engine.new_session(options);
 }
 
@@ -126,8 +120,8 @@ RunFigures measure_run(Engine& engine, const BenchSetting& setting, std::span<co
 
 std::vector<TokenId> plain_tokens(Engine& engine, const BenchSetting& setting, std::span<const TokenId> prompt, size_t n) {
   BenchSetting plain = setting;
-  plain.threads = 1;
-  plain.batch = kPlainBatch;
+  plain.session.threads = 1;
+  plain.session.batch = kPlainBatch;
   const auto session = open_session(engine, plain, prompt.size() + n);
   check_done(session->sync(prompt, setting.cancelled));
   return decode_greedily(engine, *session, plain, n);
