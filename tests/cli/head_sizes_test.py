@@ -1,17 +1,13 @@
 """Models of every head size with every type of cache: finite logits, errors as large as the type's bits say and no larger; and numbers
 that are not finite stop a run where they come up."""
-import array
 import math
-import os
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-QUERN = os.environ["QUERN"]
-SCRIPT = Path(os.environ["QUERN_SOURCE"]) / "tools/dev/make_tiny_models.py"
+from logits_case import MAKE_TINY_MODELS, LogitsCase, quern
+
 HEAD_SIZES = (64, 72, 80, 96, 100, 128, 256)
 TOKENS = [(i * i * 7 + i * 13) % 300 + 10 for i in range(320)]  # crosses a piece of 256 positions
 # RMS of a value's relative rounding error: half a unit in the last place over the square root of 3, in the middle of a binade, for the
@@ -21,26 +17,14 @@ ROUNDING = {"f16": 1.4e-4, "bf16": 1.1e-3, "int8": 5.0e-3, "fp8": 1.8e-2, "int4"
 LEAST, MOST = 0.4, 5
 
 
-def quern(*args):
-    return subprocess.run([QUERN, *map(str, args)], capture_output=True, text=True, errors="replace", timeout=120, check=False)
-
-
-class HeadSizes(unittest.TestCase):
+class HeadSizes(LogitsCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.folder.name)
-        subprocess.run([sys.executable, str(SCRIPT), str(cls.root), "--head-dims", *map(str, HEAD_SIZES)], check=True, capture_output=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+        super().setUpClass()
+        subprocess.run([sys.executable, str(MAKE_TINY_MODELS), str(cls.root), "--head-dims", *map(str, HEAD_SIZES)], check=True, capture_output=True)
 
     def logits(self, head_size, *types):
-        out = self.root / "logits"
-        done = quern("logits", self.root / ("tiny-head%d.gguf" % head_size), "--tokens", ",".join(map(str, TOKENS)), "--act", "f32", "--out", out, *types)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        values = array.array("f", out.read_bytes())
+        values = [x for row in self.logits_of(self.root / ("tiny-head%d.gguf" % head_size), TOKENS, "--act", "f32", *types) for x in row]
         self.assertTrue(all(map(math.isfinite, values)))
         return values
 

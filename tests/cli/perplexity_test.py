@@ -1,21 +1,12 @@
 """quern perplexity: the same figure as computed here from raw logits, the comparison's table, page and refusals."""
-import array
 import json
 import math
-import os
 import re
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-QUERN = os.environ["QUERN"]
-TINY = Path(os.environ["QUERN_GOLDEN"]) / "tiny/llama-q4_1.gguf"
+from logits_case import TINY, LogitsCase, quern
+
 TEXT = "the cache keeps a key and a value of every token. " * 8
-
-
-def quern(*args):
-    return subprocess.run([QUERN, *map(str, args)], capture_output=True, timeout=120, check=False)
 
 
 def log_softmax(row):
@@ -24,23 +15,15 @@ def log_softmax(row):
     return [x - top - log_sum for x in row]
 
 
-class Perplexity(unittest.TestCase):
+class Perplexity(LogitsCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.text = Path(cls.folder.name) / "text"
+        super().setUpClass()
+        cls.text = cls.root / "text"
         cls.text.write_text(TEXT)
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def logits(self, tokens, *options):
-        out = Path(self.folder.name) / "logits"
-        self.assertEqual(quern("logits", TINY, "--tokens", ",".join(map(str, tokens)), "--out", out, *options).returncode, 0)
-        values = array.array("f", out.read_bytes())
-        n_vocab = len(values) // len(tokens)
-        return [log_softmax(values[i * n_vocab:(i + 1) * n_vocab]) for i in range(len(tokens))]
+    def log_probabilities(self, tokens, *options):
+        return [log_softmax(row) for row in self.logits_of(TINY, tokens, *options)]
 
     def test_the_figures_follow_from_the_logits(self):
         n_ctx, n_chunks = 32, 2
@@ -50,7 +33,7 @@ class Perplexity(unittest.TestCase):
         for chunk in range(n_chunks):
             ids = tokens[chunk * n_ctx:(chunk + 1) * n_ctx]
             ids[0] = bos  # this model asks for one
-            rows = {t: self.logits(ids, "--kv-type", t) for t in nll}
+            rows = {t: self.log_probabilities(ids, "--kv-type", t) for t in nll}
             for i in range(n_ctx // 2, n_ctx - 1):
                 for t in nll:
                     nll[t].append(-rows[t][i][ids[i + 1]])
@@ -71,10 +54,10 @@ class Perplexity(unittest.TestCase):
         self.assertEqual(alone["caches"][0]["nll"], row["nll"])
 
     def test_keys_and_values_apart_and_the_page(self):
-        page = Path(self.folder.name) / "page.html"
+        page = self.root / "page.html"
         got = quern("perplexity", TINY, "-f", self.text, "-c", 32, "--chunks", 1, "--compare-kv", "f32,int8,int8:int4", "--apart", "--html", page)
         self.assertEqual(got.returncode, 0, got.stderr)
-        names = [line.split()[0] for line in got.stdout.decode().splitlines()[2:]]
+        names = [line.split()[0] for line in got.stdout.splitlines()[2:]]
         self.assertEqual(names, ["f32", "int8", "int8:f32", "f32:int8", "int8:int4"])
         html = page.read_text()
         self.assertEqual(html.count("<circle"), 4)
@@ -83,7 +66,7 @@ class Perplexity(unittest.TestCase):
     def test_refusals(self):
         for args in (["-c", 100000], ["-c", 2], ["--chunks", 9999, "-c", 32], ["--compare-kv", "f16,int5"], ["--compare-kv", "f16", "--kv-type", "f32"], ["--html", "x"], ["-f", "/no/such"]):
             got = quern("perplexity", TINY, *([] if "-f" in args else ["-f", self.text]), *args)
-            self.assertEqual((got.returncode, got.stdout), (2, b""), (args, got.stderr))
+            self.assertEqual((got.returncode, got.stdout), (2, ""), (args, got.stderr))
 
 
 if __name__ == "__main__":

@@ -1,41 +1,23 @@
 """Caches that forget: a window with sinks computes what StreamingLLM means by it, and the commands say what they do."""
-import array
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-QUERN = os.environ["QUERN"]
-TINY = Path(os.environ["QUERN_GOLDEN"]) / "tiny/llama-q4_1.gguf"
-SCRIPT = Path(os.environ["QUERN_SOURCE"]) / "tools/dev/make_tiny_models.py"
+from logits_case import MAKE_TINY_MODELS, QUERN, TINY, LogitsCase, quern
 
 
-def quern(*args):
-    return subprocess.run([QUERN, *map(str, args)], capture_output=True, text=True, errors="replace", timeout=120, check=False)
 
-
-class Policy(unittest.TestCase):
+class Policy(LogitsCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.folder.name)
-        subprocess.run([sys.executable, str(SCRIPT), str(cls.root), "--head-dims", "64", "--layers", "1"], check=True, capture_output=True)
+        super().setUpClass()
+        subprocess.run([sys.executable, str(MAKE_TINY_MODELS), str(cls.root), "--head-dims", "64", "--layers", "1"], check=True, capture_output=True)
         cls.one_layer = cls.root / "tiny-head64.gguf"
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
     def logits(self, tokens, *options):
-        out = self.root / "logits"
-        done = quern("logits", self.one_layer, "--tokens", ",".join(map(str, tokens)), "--act", "f32", "--kv-type", "f32", "--out", out, *options)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        values = array.array("f", out.read_bytes())
-        n_vocab = len(values) // len(tokens)
-        return [values[i * n_vocab:(i + 1) * n_vocab] for i in range(len(tokens))]
+        return self.logits_of(self.one_layer, tokens, "--act", "f32", "--kv-type", "f32", *options)
 
     def worst(self, a, b):
         return max(abs(x - y) for x, y in zip(a, b))

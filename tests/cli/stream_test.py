@@ -1,20 +1,11 @@
 """quern perplexity --stream: the figures follow from raw logits, and nonsense is refused."""
-import array
 import json
 import math
-import os
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-QUERN = os.environ["QUERN"]
-TINY = Path(os.environ["QUERN_GOLDEN"]) / "tiny/llama-q4_1.gguf"
+from logits_case import TINY, LogitsCase, quern
+
 TEXT = "the cache keeps a key and a value of every token, and some forget. " * 12
-
-
-def quern(*args):
-    return subprocess.run([QUERN, *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
 
 
 def nll(row, token):
@@ -22,24 +13,13 @@ def nll(row, token):
     return math.log(math.fsum(math.exp(x - top) for x in row)) + top - row[token]
 
 
-class Stream(unittest.TestCase):
+class Stream(LogitsCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.text = Path(cls.folder.name) / "text"
+        super().setUpClass()
+        cls.text = cls.root / "text"
         cls.text.write_text(TEXT)
         cls.tokens = [int(t) for t in quern("run", TINY, "--raw", "-f", cls.text, "--dump-tokens").stdout.split()]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def logits(self, tokens, *options):
-        out = Path(self.folder.name) / "logits"
-        self.assertEqual(quern("logits", TINY, "--tokens", ",".join(map(str, tokens)), "--out", out, *options).returncode, 0)
-        values = array.array("f", out.read_bytes())
-        n_vocab = len(values) // len(tokens)
-        return [values[i * n_vocab:(i + 1) * n_vocab] for i in range(len(tokens))]
 
     def stream(self, *args):
         done = quern("perplexity", TINY, "-f", self.text, *args)
@@ -54,21 +34,21 @@ class Stream(unittest.TestCase):
         for end in range(stride, n + 1, stride):
             ids = self.tokens[max(0, end - window):end]
             ids[0] = self.tokens[0]  # this model asks for BOS
-            for i, row in list(enumerate(self.logits(ids)))[-16:]:
+            for i, row in list(enumerate(self.logits_of(TINY, ids)))[-16:]:
                 at = end - len(ids) + i
                 anew[at] = nll(row, self.tokens[at + 1])
         mean = lambda values: math.fsum(values) / len(values)
         self.assertEqual(recompute["all"]["predictions"], len(anew))
         self.assertAlmostEqual(recompute["all"]["nll"], mean(list(anew.values())), places=4)
         for column, options in ((streamed, ("--kv-window", 30, "--kv-sinks", 2)), (full, ())):
-            rows = [nll(row, self.tokens[i + 1]) for i, row in enumerate(self.logits(self.tokens[:n], *options))]
+            rows = [nll(row, self.tokens[i + 1]) for i, row in enumerate(self.logits_of(TINY, self.tokens[:n], *options))]
             self.assertEqual(column["all"]["predictions"], n)
             self.assertAlmostEqual(column["all"]["nll"], mean(rows), places=4)
             self.assertAlmostEqual(column["all"]["compared_nll"], mean([rows[i] for i in anew]), places=4)
             self.assertAlmostEqual(column["all"]["change"], column["all"]["compared_nll"] / recompute["all"]["nll"] - 1, places=6)
 
     def test_the_table_and_the_page_show_every_column(self):
-        page = Path(self.folder.name) / "page.html"
+        page = self.root / "page.html"
         out = self.stream("--stream", "full,window:30", "--html", page)
         self.assertIn("window:30", out)
         self.assertRegex(out, r"0-\d+ +\d\.\d{4} +\d\.\d{4} \([+-]\d+\.\d %\)")
