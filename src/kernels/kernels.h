@@ -19,16 +19,25 @@ enum class Isa { kScalar, kAvx2, kAvx512 };
 inline constexpr size_t kActGroup = 32;  ///< activations that share a scale
 constexpr size_t act_groups(size_t n_cols) { return (n_cols + kActGroup - 1) / kActGroup; }
 
+/// What a group of 32 activations holds besides its codes.
+struct ActGroup {
+  float scale;         ///< a: an activation is a · code
+  float scaled_sum;    ///< a · float(sum of the codes): what multiplies a minimum that the whole group shares
+  int16_t sums[2];     ///< of the codes of each half of 16
+};
+
 /// Rows of activations quantized to int8 in groups of 32 (tails padded with zeros).
 struct ActRows {
-  const int8_t* codes = nullptr;   ///< [n_tokens, n_groups * 32]
-  const float* scales = nullptr;   ///< [n_tokens, n_groups]
-  const int16_t* sums = nullptr;   ///< [n_tokens, n_groups, 2]: sums of the two halves of 16 codes
+  const int8_t* codes = nullptr;     ///< [n_tokens, n_groups * 32]
+  const ActGroup* groups = nullptr;  ///< [n_tokens, n_groups]
   size_t n_groups = 0;
 };
 
 /// y[t][r] = Σ_k W[r][k] · x[t][k] for n_rows rows of a block-quantized matrix, in the integer form of quant/group_form.h:
-/// one accumulator per output from +0, groups ascending, acc = fma(float(I), D*a, acc), then acc = fma(float(J), M*a, acc).
+/// one accumulator per output from +0, groups ascending. Σ runs over a group's 32 codes, x are the activations' codes:
+///   formats whose halves share a sub-scale:  acc = fma(float(Σ (code − offset)·x), (D·s)·a, acc), then acc = fma(M·m, scaled_sum, acc);
+///   the others:  I = Σ_h s_h · Σ (code − offset)·x and J = Σ_h m_h · sums_h, acc = fma(float(I), D·a, acc), then acc = fma(float(J), M·a, acc).
+/// D·s, M·m and every integer are exact as float32.
 struct QuantMatmul {
   TensorType type;
   const std::byte* weights;  ///< first row
@@ -60,7 +69,7 @@ struct MatmulKernels {
   /// Quantizes n floats: per group amax by unsigned maximum of the bits without sign; below 2^-100: scale 0 and zeros; else
   /// a = amax/127, inv = 127/amax (true divisions), q = round-to-nearest-even(x*inv) clamped to ±127. Returns false if a value
   /// is not finite (outputs are then unspecified). Writes ceil(n/32) groups, the tail padded with zeros.
-  bool (*quantize_row)(const float* x, size_t n, int8_t* codes, float* scales, int16_t* sums);
+  bool (*quantize_row)(const float* x, size_t n, int8_t* codes, ActGroup* groups);
   void (*quant_matmul)(const QuantMatmul& args);
   void (*float_matmul)(const FloatMatmul& args);
   /// Rows that a call should be a multiple of to use its tiles fully.

@@ -38,13 +38,13 @@ void multiply_rows(const MatmulContext& context, const ActInput& input, const Ma
 ActInput rows_as_input(const RowBuffers& buffers, const float* rows, size_t n_cols, size_t first) {
   const size_t n_groups = kernels::act_groups(n_cols);
   return {rows + first * n_cols, n_cols,
-          {buffers.codes.data() + first * n_groups * kernels::kActGroup, buffers.scales.data() + first * n_groups, buffers.sums.data() + first * n_groups * 2, n_groups}};
+          {buffers.codes.data() + first * n_groups * kernels::kActGroup, buffers.groups.data() + first * n_groups, n_groups}};
 }
 
 bool set_input_row(const MatmulContext& context, const kernels::VectorKernels& vector, const float* x, size_t n_cols, RowBuffers& buffers, size_t row) {
   if (context.float_activations) return vector.all_finite(x, n_cols);
   const size_t n_groups = kernels::act_groups(n_cols);
-  return context.kernels->quantize_row(x, n_cols, buffers.codes.data() + row * n_groups * kernels::kActGroup, buffers.scales.data() + row * n_groups, buffers.sums.data() + row * n_groups * 2);
+  return context.kernels->quantize_row(x, n_cols, buffers.codes.data() + row * n_groups * kernels::kActGroup, buffers.groups.data() + row * n_groups);
 }
 
 bool uses_quantized_activations(const Weight& weight, bool float_activations) {

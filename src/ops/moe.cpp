@@ -99,8 +99,7 @@ void gather(const MoeArgs& args, size_t slot) {
     const kernels::ActRows& x = args.input.quantized;
     const size_t n_codes = n_groups * kernels::kActGroup;
     std::memcpy(in.codes.data() + slot * n_codes, x.codes + token * n_codes, n_codes);
-    std::memcpy(in.scales.data() + slot * n_groups, x.scales + token * n_groups, n_groups * sizeof(float));
-    std::memcpy(in.sums.data() + slot * n_groups * 2, x.sums + token * n_groups * 2, n_groups * 2 * sizeof(int16_t));
+    std::memcpy(in.groups.data() + slot * n_groups, x.groups + token * n_groups, n_groups * sizeof(kernels::ActGroup));
   } else {
     std::memcpy(in.h.data() + slot * n_cols, args.input.rows + token * n_cols, n_cols * sizeof(float));
   }

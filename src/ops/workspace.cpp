@@ -12,8 +12,7 @@ void RowBuffers::resize(size_t n_tokens, size_t n_embd, size_t widest) {
   x.resize(n_tokens * n_embd);
   h.resize(n_tokens * widest);
   codes.resize(n_tokens * n_groups * kernels::kActGroup);
-  scales.resize(n_tokens * n_groups);
-  sums.resize(n_tokens * n_groups * 2);
+  groups.resize(n_tokens * n_groups);
 }
 
 void ExpertBuffers::resize(size_t n_tokens, size_t n_experts, size_t n_used, size_t n_embd, size_t n_ff) {

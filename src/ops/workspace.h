@@ -15,8 +15,7 @@ struct RowBuffers {
   AlignedBuffer<float> x;          ///< [n_tokens, n_embd] residual stream
   AlignedBuffer<float> h;          ///< [n_tokens, widest input of a product]
   AlignedBuffer<int8_t> codes;     ///< [n_tokens, n_groups * 32]
-  AlignedBuffer<float> scales;     ///< [n_tokens, n_groups]
-  AlignedBuffer<int16_t> sums;     ///< [n_tokens, n_groups, 2]
+  AlignedBuffer<kernels::ActGroup> groups;  ///< [n_tokens, n_groups]
 
   void resize(size_t n_tokens, size_t n_embd, size_t widest);
 };

@@ -71,7 +71,8 @@ inline constexpr std::array kGroupForms = {
     group_form_row<BlockMXFP4>(TensorType::MXFP4,   24,   12,  1,   0,  false),  // doubled FP4 levels, D = half the block's scale
 };
 
-/// The sums of a group must be exact as float: |I| ≤ 32·127·max|s|·max|code − offset| < 2^24, and the same for J.
+/// The sums of a group must be exact as float: |I| ≤ 32·127·max|s|·max|code − offset| < 2^24, and the same for J. D·s and M·m are exact
+/// too where they are formed: D and M have the 11 bits of an f16, s and m at most 6.
 constexpr bool group_sums_are_exact(const GroupForm& form) {
   return int64_t(kGroupElems) * 127 * form.max_scale * form.max_value() < (1 << 24) && int64_t(kGroupElems) * 127 * form.max_min < (1 << 24);
 }

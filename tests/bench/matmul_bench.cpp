@@ -24,12 +24,12 @@ struct Problem {
   size_t n_cols, n_rows, n_tokens;
   std::vector<std::byte> weights;
   AlignedBuffer<int8_t> codes;
-  AlignedBuffer<float> scales, y;
-  AlignedBuffer<int16_t> sums;
+  AlignedBuffer<kernels::ActGroup> groups;
+  AlignedBuffer<float> y;
   AlignedBuffer<std::byte> scratch;
 
   Problem(const kernels::Kernels& isa, TensorType t, size_t cols, size_t rows, size_t tokens)
-      : type(t), n_cols(cols), n_rows(rows / 16 * 16), n_tokens(tokens), codes(tokens * cols), scales(tokens * cols / 32), y(tokens * n_rows), sums(tokens * cols / 16),
+      : type(t), n_cols(cols), n_rows(rows / 16 * 16), n_tokens(tokens), codes(tokens * cols), groups(tokens * cols / 32), y(tokens * n_rows),
         scratch(kernels::quant_matmul_scratch_bytes(tokens)) {
     Rng rng(1);
     const std::vector<std::byte> strip = test::random_weights(type, 16, n_cols, rng);
@@ -37,14 +37,14 @@ struct Problem {
     std::vector<float> x(n_cols);
     for (size_t token = 0; token < n_tokens; ++token) {
       for (float& v : x) v = rng.uniform(-1.0f, 1.0f);
-      isa.matmul->quantize_row(x.data(), n_cols, codes.data() + token * n_cols, scales.data() + token * n_cols / 32, sums.data() + token * n_cols / 16);
+      isa.matmul->quantize_row(x.data(), n_cols, codes.data() + token * n_cols, groups.data() + token * n_cols / 32);
     }
   }
 
   /// Rows [first, first + count), as a worker would be given them.
   void multiply(const kernels::Kernels& isa, size_t first, size_t count) {
     const size_t bytes = row_bytes(type, n_cols);
-    isa.matmul->quant_matmul({type, weights.data() + first * bytes, bytes, count, {codes.data(), scales.data(), sums.data(), n_cols / 32}, n_tokens, y.data() + first, n_rows, scratch.data()});
+    isa.matmul->quant_matmul({type, weights.data() + first * bytes, bytes, count, {codes.data(), groups.data(), n_cols / 32}, n_tokens, y.data() + first, n_rows, scratch.data()});
   }
 };
 

@@ -15,14 +15,13 @@ namespace {
 
 struct Activations {
   std::vector<int8_t> codes;
-  std::vector<float> scales;
-  std::vector<int16_t> sums;
+  std::vector<kernels::ActGroup> groups;
   size_t n_groups;
-  kernels::ActRows rows() const { return {codes.data(), scales.data(), sums.data(), n_groups}; }
+  kernels::ActRows rows() const { return {codes.data(), groups.data(), n_groups}; }
 };
 
 Activations make_activations(size_t n_tokens, size_t n_groups) {
-  return {std::vector<int8_t>(n_tokens * n_groups * 32), std::vector<float>(n_tokens * n_groups), std::vector<int16_t>(n_tokens * n_groups * 2), n_groups};
+  return {std::vector<int8_t>(n_tokens * n_groups * 32), std::vector<kernels::ActGroup>(n_tokens * n_groups), n_groups};
 }
 
 /// Random codes; every fourth token all ±127, in phase, so that sums reach their bounds.
@@ -31,9 +30,13 @@ Activations random_activations(Rng& rng, size_t n_tokens, size_t n_groups) {
   for (size_t i = 0; i < x.codes.size(); ++i) {
     const size_t t = i / (n_groups * 32);
     x.codes[i] = int8_t(t % 4 == 3 ? (t % 8 == 3 ? 127 : -127) : int(rng.below(255)) - 127);
-    x.sums[i / 16] = int16_t(x.sums[i / 16] + x.codes[i]);
+    int16_t& sum = x.groups[i / 32].sums[i / 16 % 2];
+    sum = int16_t(sum + x.codes[i]);
   }
-  for (float& a : x.scales) a = rng.uniform(0.001f, 0.1f);
+  for (kernels::ActGroup& group : x.groups) {
+    group.scale = rng.uniform(0.001f, 0.1f);
+    group.scaled_sum = group.scale * float(group.sums[0] + group.sums[1]);
+  }
   return x;
 }
 
@@ -48,13 +51,19 @@ float reference_product(TensorType type, const std::byte* row, const Activations
     if (in_block == 0) unpack_groups(type, row + g * 32 / format.block_elems * format.block_bytes, groups);
     const WeightGroup& w = groups[in_block];
     const size_t at = token * x.n_groups + g;
-    int64_t sum_i = 0, sum_j = 0;
+    const float a = x.groups[at].scale;
+    int64_t dot[2] = {0, 0}, sum[2] = {0, 0};
     for (size_t k = 0; k < 32; ++k) {
-      sum_i += int64_t(w.s[k / 16]) * (w.codes[k] - form.offset) * x.codes[at * 32 + k];
-      if (form.has_mins()) sum_j += int64_t(w.m[k / 16]) * x.codes[at * 32 + k];
+      dot[k / 16] += int64_t(w.codes[k] - form.offset) * x.codes[at * 32 + k];
+      sum[k / 16] += x.codes[at * 32 + k];
     }
-    acc = std::fma(float(sum_i), w.D * x.scales[at], acc);
-    if (form.has_mins()) acc = std::fma(float(sum_j), w.M * x.scales[at], acc);
+    if (form.has_half_scales) {
+      acc = std::fma(float(w.s[0] * dot[0] + w.s[1] * dot[1]), w.D * a, acc);
+      if (form.has_mins()) acc = std::fma(float(w.m[0] * sum[0] + w.m[1] * sum[1]), w.M * a, acc);
+    } else {
+      acc = std::fma(float(dot[0] + dot[1]), w.D * float(w.s[0]) * a, acc);
+      if (form.has_mins()) acc = std::fma(w.M * float(w.m[0]), a * float(sum[0] + sum[1]), acc);
+    }
   }
   return acc;
 }
@@ -164,7 +173,9 @@ TEST_CASE("the comparison sees one changed code") {
     int8_t& code = changed.codes[(2 * s.n_groups + 9) * 32 + 20];  // token 2, second half of group 9
     const int step = code > 0 ? -1 : 1;
     code = int8_t(code + step);
-    changed.sums[(2 * s.n_groups + 9) * 2 + 1] = int16_t(changed.sums[(2 * s.n_groups + 9) * 2 + 1] + step);
+    kernels::ActGroup& group = changed.groups[2 * s.n_groups + 9];
+    group.sums[1] = int16_t(group.sums[1] + step);
+    group.scaled_sum = group.scale * float(group.sums[0] + group.sums[1]);
     for (const kernels::Kernels* isa : test::isas()) {
       INFO(isa->name << " " << format_info(type).name);
       CHECK_FALSE(same_bits(run_quant_matmul(*isa->matmul, type, weights, changed, s), reference_quant_matmul(type, weights, x, s)));
@@ -181,7 +192,7 @@ TEST_CASE("quant_matmul approximates the product with the decoded row") {
     for (float& v : x) v = rng.uniform(-1.0f, 1.0f);
     for (const kernels::Kernels* isa : test::isas()) {
       Activations q = make_activations(1, n_cols / 32);
-      REQUIRE(isa->matmul->quantize_row(x.data(), n_cols, q.codes.data(), q.scales.data(), q.sums.data()));
+      REQUIRE(isa->matmul->quantize_row(x.data(), n_cols, q.codes.data(), q.groups.data()));
       const std::vector<float> y = run_quant_matmul(*isa->matmul, type, weights, q, {4, n_cols / 32, 1});
       for (size_t r = 0; r < 4; ++r) {
         decode_row(type, weights.data() + r * weights.size() / 4, row.data(), n_cols);
@@ -207,13 +218,14 @@ TEST_CASE("quantize_row follows its definition at every length") {
       const float* row = x.data() + n % 2;  // odd addresses too
       const size_t n_groups = (n + 31) / 32;
       Activations got = make_activations(1, n_groups);
-      REQUIRE(isa->matmul->quantize_row(row, n, got.codes.data(), got.scales.data(), got.sums.data()));
+      REQUIRE(isa->matmul->quantize_row(row, n, got.codes.data(), got.groups.data()));
       for (size_t g = 0; g < n_groups; ++g) {
         float amax = 0;
         for (size_t i = g * 32; i < std::min(n, g * 32 + 32); ++i) amax = std::max(amax, std::abs(row[i]));
         const bool is_zero = amax < 0x1p-100f;
         INFO(isa->name << " n=" << n << " group " << g);
-        REQUIRE(got.scales[g] == (is_zero ? 0.0f : amax / 127.0f));
+        const kernels::ActGroup& group = got.groups[g];
+        REQUIRE(group.scale == (is_zero ? 0.0f : amax / 127.0f));
         int sums[2] = {0, 0};
         for (size_t i = 0; i < 32; ++i) {
           const size_t at = g * 32 + i;
@@ -221,8 +233,9 @@ TEST_CASE("quantize_row follows its definition at every length") {
           REQUIRE(got.codes[at] == int(code));
           sums[i / 16] += int(code);
         }
-        REQUIRE(got.sums[2 * g] == sums[0]);
-        REQUIRE(got.sums[2 * g + 1] == sums[1]);
+        REQUIRE(group.sums[0] == sums[0]);
+        REQUIRE(group.sums[1] == sums[1]);
+        REQUIRE(group.scaled_sum == group.scale * float(sums[0] + sums[1]));
       }
     }
   }
@@ -234,7 +247,7 @@ TEST_CASE("quantize_row reports what is not finite, wherever it is") {
       for (size_t at = 0; at < n; ++at) {
         std::vector<float> x(n, 1.0f);
         Activations out = make_activations(1, (n + 31) / 32);
-        const auto finite = [&] { return isa->matmul->quantize_row(x.data(), n, out.codes.data(), out.scales.data(), out.sums.data()); };
+        const auto finite = [&] { return isa->matmul->quantize_row(x.data(), n, out.codes.data(), out.groups.data()); };
         REQUIRE(finite());
         for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
           x[at] = bad;

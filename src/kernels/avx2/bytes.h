@@ -13,7 +13,6 @@ namespace {
 using Bytes = __m256i;
 inline constexpr size_t kPartRows = 8;      ///< rows that one vector holds a dword of
 inline constexpr bool kWideSigned = true;   ///< 8-bit codes lie in the panel as signed values
-inline constexpr bool kScaleIsFloat = false;  ///< sub-scales are two equal int16
 
 inline __m128i load_16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 /// 16 bytes of rows 0 and 4 seen from p.
@@ -64,10 +63,12 @@ inline Factors half_exponent(Bytes e) {
 }
 inline Factors negated(Factors a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 inline Factors scaled(Factors a, float x) { return _mm256_mul_ps(a, _mm256_set1_ps(x)); }
+/// a times dwords as int32.
+inline Factors times(Factors a, Bytes dwords) { return _mm256_mul_ps(a, _mm256_cvtepi32_ps(dwords)); }
 inline void store_factors(float* p, Factors a) { _mm256_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * kByte), 24); }
-/// A sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: twice as int16.
+/// A half's sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: twice as int16.
 inline void store_scale(uint32_t* p, Bytes dwords) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(dwords, _mm256_slli_epi32(dwords, 16), 0xaa));
 }

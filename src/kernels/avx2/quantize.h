@@ -9,7 +9,7 @@ namespace quern::kernels::QUERN_ISA {
 namespace {
 
 /// 32 values at x. Returns false if one is not finite.
-inline bool quantize_group(const float* x, int8_t* codes, float* scale, int16_t* sums) {
+inline bool quantize_group(const float* x, int8_t* codes, ActGroup& group) {
   __m256 v[4];
   __m256i largest = _mm256_setzero_si256();
   for (int i = 0; i < 4; ++i) {
@@ -23,12 +23,10 @@ inline bool quantize_group(const float* x, int8_t* codes, float* scale, int16_t*
   const float amax = _mm_cvtss_f32(_mm_castsi128_ps(m));
   if (amax_bits >= 0x7f800000u) return false;
   if (amax < 0x1p-100f) {
-    *scale = 0.0f;
+    group = {};
     std::memset(codes, 0, kActGroup);
-    std::memset(sums, 0, 2 * sizeof(int16_t));
     return true;
   }
-  *scale = amax / 127.0f;
   const __m256 inv = _mm256_set1_ps(127.0f / amax);
   __m256i q[4];
   for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inv));  // to nearest, ties to even; never beyond ±127
@@ -40,19 +38,20 @@ inline bool quantize_group(const float* x, int8_t* codes, float* scale, int16_t*
   __m256i s = _mm256_hadd_epi32(_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones));  // lanes: [low low high high] twice
   s = _mm256_hadd_epi32(s, s);
   const __m128i both = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));  // [low high low high]
-  sums[0] = int16_t(_mm_cvtsi128_si32(both));
-  sums[1] = int16_t(_mm_extract_epi32(both, 1));
+  const int low_sum = _mm_cvtsi128_si32(both), high_sum = _mm_extract_epi32(both, 1);
+  const float scale = amax / 127.0f;
+  group = {scale, scale * float(low_sum + high_sum), {int16_t(low_sum), int16_t(high_sum)}};
   return true;
 }
 
-bool quantize_row(const float* x, size_t n, int8_t* codes, float* scales, int16_t* sums) {
+bool quantize_row(const float* x, size_t n, int8_t* codes, ActGroup* groups) {
   bool finite = true;
   size_t g = 0;
-  for (; (g + 1) * kActGroup <= n; ++g) finite &= quantize_group(x + g * kActGroup, codes + g * kActGroup, scales + g, sums + 2 * g);
+  for (; (g + 1) * kActGroup <= n; ++g) finite &= quantize_group(x + g * kActGroup, codes + g * kActGroup, groups[g]);
   if (g * kActGroup < n) {
     float padded[kActGroup] = {};
     std::memcpy(padded, x + g * kActGroup, (n - g * kActGroup) * sizeof(float));
-    finite &= quantize_group(padded, codes + g * kActGroup, scales + g, sums + 2 * g);
+    finite &= quantize_group(padded, codes + g * kActGroup, groups[g]);
   }
   return finite;
 }

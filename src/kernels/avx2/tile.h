@@ -1,5 +1,5 @@
 // The product of a panel with a few tokens, in AVX2: 16 rows are two vectors of 8. maddubs sums pairs of products in int16; as many
-// quads as fit are added before madd widens them to int32, multiplying by the sub-scale on the way. Codes of 8 bits are signed and
+// quads as fit are added before madd widens them to int32, multiplying by the sub-scale of a half on the way. Codes of 8 bits are signed and
 // lend their sign to the activations.
 // Included only by the stub of this folder; everything has internal linkage.
 #pragma once
@@ -28,7 +28,7 @@ constexpr int segment_quads(const GroupForm& form) {
   return quads;
 }
 
-/// Σ codes · x · s over the group, before the offset is taken off, for T tokens × 2 vectors of 8 rows.
+/// I over the group (with s = 1 if the halves share it), before the offset is taken off, for T tokens × 2 vectors of 8 rows.
 template <TensorType kType, int T>
 [[gnu::always_inline]] inline void unsigned_sums(const Panel& panel, size_t g, const int8_t* x, size_t x_stride, __m256i (&sum)[T][2]) {
   constexpr GroupForm kForm = group_form_of(kType);
@@ -49,7 +49,7 @@ template <TensorType kType, int T>
       });
     });
     unroll<2>([&](auto v) __attribute__((always_inline)) {
-      const __m256i s = kForm.max_scale > 1 ? load_bytes(panel.s[g][kHalf] + 8 * v) : _mm256_set1_epi16(1);
+      const __m256i s = kForm.has_half_scales ? load_bytes(panel.s[g][kHalf] + 8 * v) : _mm256_set1_epi16(1);
       unroll<T>([&](auto t) __attribute__((always_inline)) {
         const __m256i wide = _mm256_madd_epi16(pairs[t][v], s);
         sum[t][v] = segment == 0 ? wide : _mm256_add_epi32(sum[t][v], wide);
@@ -58,7 +58,7 @@ template <TensorType kType, int T>
   });
 }
 
-/// Σ codes · x · s over the group, for signed 8-bit codes (no offset).
+/// Σ codes · x over the group, for signed 8-bit codes (no offset).
 template <TensorType kType, int T>
 [[gnu::always_inline]] inline void signed_sums(const Panel& panel, size_t g, const int8_t* x, size_t x_stride, __m256i (&sum)[T][2]) {
   constexpr GroupForm kForm = group_form_of(kType);
@@ -76,27 +76,20 @@ template <TensorType kType, int T>
       });
     });
   });
-  if constexpr (kForm.max_scale > 1) {
-    for (int v = 0; v < 2; ++v) {
-      const __m256i s = _mm256_srai_epi32(load_bytes(panel.s[g][0] + 8 * v), 16);
-      for (int t = 0; t < T; ++t) sum[t][v] = _mm256_mullo_epi32(sum[t][v], s);
-    }
-  }
 }
 
-/// sum −= offset · Σ_h s_h · asum_h.
+/// sum −= offset · Σ_h s_h · sums_h (s = 1 if the halves share it).
 template <TensorType kType, int T>
-[[gnu::always_inline]] inline void take_offset(const Panel& panel, size_t g, const int16_t* asums, size_t asum_stride, __m256i (&sum)[T][2]) {
+[[gnu::always_inline]] inline void take_offset(const Panel& panel, size_t g, const ActGroup* x, size_t x_stride, __m256i (&sum)[T][2]) {
   constexpr GroupForm kForm = group_form_of(kType);
   unroll<T>([&](auto t) __attribute__((always_inline)) {
-    const __m256i asum = broadcast_dword(asums + t * asum_stride);
-    if constexpr (kForm.max_scale == 1) {
+    const __m256i asum = broadcast_dword(x[t * x_stride].sums);
+    if constexpr (!kForm.has_half_scales) {
       const __m256i less = _mm256_madd_epi16(asum, _mm256_set1_epi16(kForm.offset));
       for (int v = 0; v < 2; ++v) sum[t][v] = _mm256_sub_epi32(sum[t][v], less);
     } else {
       for (int v = 0; v < 2; ++v) {
-        __m256i s = load_bytes(panel.s[g][0] + 8 * v);
-        if constexpr (kForm.has_half_scales) s = _mm256_blend_epi16(s, load_bytes(panel.s[g][1] + 8 * v), 0xaa);
+        const __m256i s = _mm256_blend_epi16(load_bytes(panel.s[g][0] + 8 * v), load_bytes(panel.s[g][1] + 8 * v), 0xaa);
         __m256i less = _mm256_madd_epi16(s, asum);
         if constexpr (std::has_single_bit(unsigned(kForm.offset))) less = _mm256_slli_epi32(less, std::countr_zero(unsigned(kForm.offset)));
         else less = _mm256_mullo_epi32(less, _mm256_set1_epi32(kForm.offset));
@@ -115,22 +108,23 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
     for (int v = 0; v < 2; ++v) acc[t][v] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + t * y_stride + 8 * v);
   }
   for (size_t g = 0; g < n_groups; ++g) {
-    const size_t block = kForm.has_block_factors ? 0 : g;
+    const size_t factors = factors_of(kForm, g);
     __m256i sum[T][2];
     if constexpr (segment_quads(kForm) == 0) signed_sums<kType, T>(panel, g, x.codes + g * kActGroup, x.group_stride * kActGroup, sum);
     else unsigned_sums<kType, T>(panel, g, x.codes + g * kActGroup, x.group_stride * kActGroup, sum);
-    const int16_t* asums = x.sums + 2 * g;
-    if constexpr (segment_quads(kForm) != 0 && kForm.offset != 0) take_offset<kType, T>(panel, g, asums, 2 * x.group_stride, sum);
+    if constexpr (segment_quads(kForm) != 0 && kForm.offset != 0) take_offset<kType, T>(panel, g, x.groups + g, x.group_stride, sum);
     unroll<T>([&](auto t) __attribute__((always_inline)) {
-      const __m256 a = _mm256_set1_ps(x.scales[t * x.group_stride + g]);
+      const ActGroup& group = x.groups[t * x.group_stride + g];
+      const __m256 a = _mm256_set1_ps(group.scale);
       unroll<2>([&](auto v) __attribute__((always_inline)) {
-        const __m256 da = _mm256_mul_ps(_mm256_load_ps(panel.D[block] + 8 * v), a);
+        const __m256 da = _mm256_mul_ps(_mm256_load_ps(panel.D[factors] + 8 * v), a);
         acc[t][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][v]), da, acc[t][v]);
-        if constexpr (kForm.has_mins()) {
-          const __m256i asum = broadcast_dword(asums + t * 2 * x.group_stride);
-          const __m256i m = kForm.max_min > 1 ? load_bytes(panel.m[g] + 8 * v) : _mm256_set1_epi16(1);
-          const __m256 ma = _mm256_mul_ps(_mm256_load_ps(panel.M[block] + 8 * v), a);
-          acc[t][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(m, asum)), ma, acc[t][v]);
+        if constexpr (kForm.has_mins() && kForm.has_half_scales) {
+          const __m256i J = _mm256_madd_epi16(load_bytes(panel.m[g] + 8 * v), broadcast_dword(group.sums));
+          const __m256 ma = _mm256_mul_ps(_mm256_load_ps(panel.M[factors] + 8 * v), a);
+          acc[t][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(J), ma, acc[t][v]);
+        } else if constexpr (kForm.has_mins()) {
+          acc[t][v] = _mm256_fmadd_ps(_mm256_load_ps(panel.M[factors] + 8 * v), _mm256_set1_ps(group.scaled_sum), acc[t][v]);
         }
       });
     });

@@ -13,7 +13,6 @@ namespace {
 using Bytes = __m512i;
 inline constexpr size_t kPartRows = 16;     ///< rows that one vector holds a dword of
 inline constexpr bool kWideSigned = false;  ///< 8-bit codes lie in the panel as unsigned ones, offset 128
-inline constexpr bool kScaleIsFloat = true;
 
 inline __m128i load_16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 /// 16 bytes of rows 0, 4, 8 and 12 seen from p. A masked broadcast costs a load and a blend, where an insertion waits for the one
@@ -63,10 +62,12 @@ inline Factors half_exponent(Bytes e) {
 }
 inline Factors negated(Factors a) { return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN))); }
 inline Factors scaled(Factors a, float x) { return _mm512_mul_ps(a, _mm512_set1_ps(x)); }
+/// a times dwords as int32.
+inline Factors times(Factors a, Bytes dwords) { return _mm512_mul_ps(a, _mm512_cvtepi32_ps(dwords)); }
 inline void store_factors(float* p, Factors a) { _mm512_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - 8 * kByte), 24); }
-/// A sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: as a float.
+/// A half's sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: as a float.
 inline void store_scale(uint32_t* p, Bytes dwords) { _mm512_store_ps(p, _mm512_cvtepi32_ps(dwords)); }
 
 }  // namespace

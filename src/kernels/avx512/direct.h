@@ -21,15 +21,16 @@ class DirectPart {
     if (quad == 4 * half) dot_[group][half] = minus_offset(group, half);  // the first of the half
     dot_[group][half] = _mm512_dpbusd_epi32(dot_[group][half], codes, broadcast_dword(x_.codes + group * kActGroup + 4 * quad));
   }
-  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = d; }
-  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = m; }
-  [[gnu::always_inline]] void set_s(size_t, size_t half, Bytes dwords) { s_[half] = _mm512_cvtepi32_ps(dwords); }
-  [[gnu::always_inline]] void set_mins(size_t, Bytes dwords) { mins_ = dwords; }
+  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = group_d_ = d; }
+  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = group_m_ = m; }
+  [[gnu::always_inline]] void set_scale(size_t, Bytes dwords) { group_d_ = times(d_, dwords); }
+  [[gnu::always_inline]] void set_min(size_t, Bytes dwords) { group_m_ = times(m_, dwords); }
+  [[gnu::always_inline]] void set_half_scale(size_t, size_t half, Bytes dwords) { s_[half] = _mm512_cvtepi32_ps(dwords); }
+  [[gnu::always_inline]] void set_half_mins(size_t, Bytes dwords) { half_mins_ = dwords; }
   [[gnu::always_inline]] void group_done(size_t group) {
     __m512 sum = _mm512_cvtepi32_ps(dot_[group][0]);
-    if constexpr (kForm.max_scale > 1) sum = _mm512_mul_ps(sum, s_[0]);
-    if constexpr (kForm.has_half_scales) sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_[group][1]), s_[1], sum);
-    acc_ = add_group<kType>(acc_, sum, d_, m_, mins_, x_.scales[group], x_.sums + 2 * group);
+    if constexpr (kForm.has_half_scales) sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_[group][1]), s_[1], _mm512_mul_ps(sum, s_[0]));
+    acc_ = add_group<kType>(acc_, sum, group_d_, group_m_, half_mins_, x_.groups[group]);
   }
 
  private:
@@ -40,14 +41,14 @@ class DirectPart {
   [[gnu::always_inline]] __m512i minus_offset(size_t group, size_t half) const {
     if constexpr (kForm.offset == 0) return _mm512_setzero_si512();
     const int weights = kHalves == 1 ? int16_pair(-kForm.offset, -kForm.offset) : half == 0 ? int16_pair(-kForm.offset, 0) : int16_pair(0, -kForm.offset);
-    return _mm512_madd_epi16(broadcast_dword(x_.sums + 2 * group), _mm512_set1_epi32(weights));
+    return _mm512_madd_epi16(broadcast_dword(x_.groups[group].sums), _mm512_set1_epi32(weights));
   }
 
   const ActTile& x_;
   __m512& acc_;
   __m512i dot_[kGroups][kHalves];
-  __m512 d_, m_ = _mm512_setzero_ps(), s_[kHalves];
-  __m512i mins_ = _mm512_setzero_si512();
+  __m512 d_, m_, group_d_, group_m_ = _mm512_setzero_ps(), s_[kHalves];
+  __m512i half_mins_ = _mm512_setzero_si512();
 };
 
 }  // namespace

@@ -17,12 +17,12 @@ inline __m512i broadcast_dword(const void* p) {
 /// A dword of two int16.
 constexpr int int16_pair(int low, int high) { return int(uint32_t(uint16_t(low)) | uint32_t(uint16_t(high)) << 16); }
 
-/// Σ (code − offset) · x over quads [kFirst, kFirst + kCount) for T tokens. asum_weights: minus the offset for each half that is covered.
+/// Σ (code − offset) · x over quads [kFirst, kFirst + kCount) for T tokens. sum_weights: minus the offset for each half that is covered.
 template <int kFirst, int kCount, int T>
-[[gnu::always_inline]] inline void dot(const Panel& panel, size_t g, const ActTile& x, int asum_weights, __m512i (&sum)[T]) {
+[[gnu::always_inline]] inline void dot(const Panel& panel, size_t g, const ActTile& x, int sum_weights, __m512i (&sum)[T]) {
   unroll<T>([&](auto t) __attribute__((always_inline)) {
-    const size_t at = t * x.group_stride + g;
-    sum[t] = asum_weights ? _mm512_madd_epi16(broadcast_dword(x.sums + 2 * at), _mm512_set1_epi32(asum_weights)) : _mm512_setzero_si512();
+    const ActGroup& group = x.groups[t * x.group_stride + g];
+    sum[t] = sum_weights ? _mm512_madd_epi16(broadcast_dword(group.sums), _mm512_set1_epi32(sum_weights)) : _mm512_setzero_si512();
   });
   unroll<kCount>([&](auto i) __attribute__((always_inline)) {
     constexpr int kQuad = kFirst + i;
@@ -47,21 +47,20 @@ template <TensorType kType, int T>
   } else {
     dot<0, 8, T>(panel, g, x, int16_pair(-kForm.offset, -kForm.offset), sum);
     for (int t = 0; t < T; ++t) out[t] = _mm512_cvtepi32_ps(sum[t]);
-    if constexpr (kForm.max_scale > 1) {
-      const __m512 s = _mm512_load_ps(panel.s[g][0]);
-      for (int t = 0; t < T; ++t) out[t] = _mm512_mul_ps(out[t], s);
-    }
   }
 }
 
-/// acc + sum·(D·a) + J·(M·a), the float part of a group; m: the minimums of the halves.
+/// acc after a group: the float part. m: the minimums of the halves, where they differ.
 template <TensorType kType>
-[[gnu::always_inline]] inline __m512 add_group(__m512 acc, __m512 sum, __m512 D, __m512 M, __m512i m, float a, const int16_t* asums) {
+[[gnu::always_inline]] inline __m512 add_group(__m512 acc, __m512 sum, __m512 D, __m512 M, __m512i m, const ActGroup& x) {
   constexpr GroupForm kForm = group_form_of(kType);
-  acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(D, _mm512_set1_ps(a)), acc);
-  if constexpr (kForm.has_mins()) {
-    const __m512i J = _mm512_madd_epi16(kForm.max_min > 1 ? m : _mm512_set1_epi16(1), broadcast_dword(asums));
-    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(J), _mm512_mul_ps(M, _mm512_set1_ps(a)), acc);
+  const __m512 a = _mm512_set1_ps(x.scale);
+  acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(D, a), acc);
+  if constexpr (kForm.has_mins() && kForm.has_half_scales) {
+    const __m512i J = _mm512_madd_epi16(m, broadcast_dword(x.sums));
+    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(J), _mm512_mul_ps(M, a), acc);
+  } else if constexpr (kForm.has_mins()) {
+    acc = _mm512_fmadd_ps(M, _mm512_set1_ps(x.scaled_sum), acc);
   }
   return acc;
 }
@@ -73,15 +72,12 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
   __m512 acc[T];
   for (int t = 0; t < T; ++t) acc[t] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + t * y_stride);
   for (size_t g = 0; g < n_groups; ++g) {
-    const size_t block = kForm.has_block_factors ? 0 : g;
+    const size_t factors = factors_of(kForm, g);
     __m512 sum[T];
     group_sums<kType, T>(panel, g, x, sum);
-    const __m512 D = _mm512_load_ps(panel.D[block]), M = _mm512_load_ps(panel.M[block]);
+    const __m512 D = _mm512_load_ps(panel.D[factors]), M = _mm512_load_ps(panel.M[factors]);
     const __m512i m = load_bytes(panel.m[g]);
-    unroll<T>([&](auto t) __attribute__((always_inline)) {
-      const size_t at = t * x.group_stride + g;
-      acc[t] = add_group<kType>(acc[t], sum[t], D, M, m, x.scales[at], x.sums + 2 * at);
-    });
+    unroll<T>([&](auto t) __attribute__((always_inline)) { acc[t] = add_group<kType>(acc[t], sum[t], D, M, m, x.groups[t * x.group_stride + g]); });
   }
   for (int t = 0; t < T; ++t) _mm512_storeu_ps(y + t * y_stride, acc[t]);
 }

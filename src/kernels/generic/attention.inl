@@ -443,13 +443,14 @@ void prepare_query(KvType k_type, const float* q, size_t dim, std::byte* prepare
   QueryGroup* groups = reinterpret_cast<QueryGroup*>(prepared);
   for (size_t d = 0; d < dim; d += kKvGroup) {
     QueryGroup& group = groups[d / kKvGroup];
-    int16_t sums[2];
-    if (!matmul_kernels()->quantize_row(q + d, lesser(kKvGroup, dim - d), group.codes, &group.scale, sums)) {
+    ActGroup act;
+    if (!matmul_kernels()->quantize_row(q + d, lesser(kKvGroup, dim - d), group.codes, &act)) {
       group = {};
       group.scale = __builtin_nanf("");  // so that the fault shows in every score
       continue;
     }
-    group.sum = sums[0] + sums[1];
+    group.scale = act.scale;
+    group.sum = act.sums[0] + act.sums[1];
   }
 }
 

@@ -17,22 +17,22 @@ inline constexpr size_t kPanelGroups = 8;
 
 struct Panel {
   alignas(64) uint8_t codes[kPanelGroups][8][kPanelRows][4];  ///< [group][k / 4][row][k mod 4]
-  uint32_t s[kPanelGroups][2][kPanelRows];                    ///< sub-scales of the halves as store_scale leaves them ([0] if they are equal)
+  float D[kPanelGroups][kPanelRows];                          ///< of a group, its sub-scale multiplied in; see factors_of
+  float M[kPanelGroups][kPanelRows];                          ///< of a group, its minimum multiplied in
+  // Formats whose halves have sub-scales of their own keep them apart:
+  uint32_t s[kPanelGroups][2][kPanelRows];                    ///< as store_scale leaves them
   uint32_t m[kPanelGroups][kPanelRows];                       ///< minimums of the halves, two int16
-  float D[kPanelGroups][kPanelRows];                          ///< [0] only for formats with block factors
-  float M[kPanelGroups][kPanelRows];
 };
 
 /// The quantized activations that a tile sees: row t of each is t · group_stride groups on.
 struct ActTile {
   const int8_t* codes;
-  const float* scales;
-  const int16_t* sums;
+  const ActGroup* groups;
   size_t group_stride;
 };
 inline ActTile act_tile(const ActRows& x, size_t token, size_t group) {
   const size_t at = token * x.n_groups + group;
-  return {x.codes + at * kActGroup, x.scales + at, x.sums + 2 * at, x.n_groups};
+  return {x.codes + at * kActGroup, x.groups + at, x.n_groups};
 }
 
 /// Block sizes, for code compiled per format.
@@ -40,6 +40,11 @@ template <TensorType kType>
 constexpr size_t kBlockElems = group_form_of(kType).block_elems;
 template <TensorType kType>
 constexpr size_t kBlockBytes = group_form_of(kType).block_bytes;
+
+/// Whether sub-scales and minimums are multiplied into D and M when a group is unpacked.
+constexpr bool folds_scales(const GroupForm& form) { return form.max_scale > 1 && !form.has_half_scales; }
+/// Where D and M of a group lie: [0] if the whole block shares them.
+constexpr size_t factors_of(const GroupForm& form, size_t group) { return form.has_block_factors && !folds_scales(form) ? 0 : group; }
 
 /// The rows that one vector sees: kPartRows rows at one block.
 struct Rows {
@@ -102,21 +107,38 @@ template <int kQuad>
 inline Bytes quad_mask() { return set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u); }
 
 /// Where the rows of one vector lie in the panel: what an unpacker writes to. Another such output multiplies at once (avx512/direct.h).
-struct Part {
-  Panel* panel;
-  size_t first_row;
+/// D and M come before what is multiplied into them.
+template <TensorType kType>
+class Part {
+ public:
+  Part(Panel& panel, size_t first_row) : panel_(panel), first_row_(first_row) {}
 
   /// Codes 4·quad … 4·quad + 3 of a group.
-  void set_codes(size_t group, size_t quad, Bytes codes) const { store_bytes(panel->codes[group][quad][first_row], codes); }
+  [[gnu::always_inline]] void set_codes(size_t group, size_t quad, Bytes codes) { store_bytes(panel_.codes[group][quad][first_row_], codes); }
   /// D and M of a group; group 0 for formats with block factors.
-  void set_d(size_t group, Factors d) const { store_factors(panel->D[group] + first_row, d); }
-  void set_m(size_t group, Factors m) const { store_factors(panel->M[group] + first_row, m); }
-  /// Sub-scale of a half (0 if both are equal), int32.
-  void set_s(size_t group, size_t half, Bytes dwords) const { store_scale(panel->s[group][half] + first_row, dwords); }
-  /// The minimums of the halves, two int16.
-  void set_mins(size_t group, Bytes dwords) const { store_bytes(panel->m[group] + first_row, dwords); }
+  [[gnu::always_inline]] void set_d(size_t group, Factors d) {
+    if constexpr (folds_scales(kForm)) d_ = d;
+    else store_factors(panel_.D[group] + first_row_, d);
+  }
+  [[gnu::always_inline]] void set_m(size_t group, Factors m) {
+    if constexpr (folds_scales(kForm)) m_ = m;
+    else store_factors(panel_.M[group] + first_row_, m);
+  }
+  /// A group's sub-scale and minimum, int32.
+  [[gnu::always_inline]] void set_scale(size_t group, Bytes dwords) { store_factors(panel_.D[group] + first_row_, times(d_, dwords)); }
+  [[gnu::always_inline]] void set_min(size_t group, Bytes dwords) { store_factors(panel_.M[group] + first_row_, times(m_, dwords)); }
+  /// The sub-scale of a half, int32; the minimums of both halves, two int16.
+  [[gnu::always_inline]] void set_half_scale(size_t group, size_t half, Bytes dwords) { store_scale(panel_.s[group][half] + first_row_, dwords); }
+  [[gnu::always_inline]] void set_half_mins(size_t group, Bytes dwords) { store_bytes(panel_.m[group] + first_row_, dwords); }
   /// All of a group has been set.
-  void group_done(size_t) const {}
+  void group_done(size_t) {}
+
+ private:
+  static constexpr GroupForm kForm = group_form_of(kType);
+
+  Panel& panel_;
+  size_t first_row_;
+  Factors d_, m_;
 };
 
 inline Bytes low_nibbles(Bytes a) { return bit_and(a, set1_byte(15)); }

@@ -15,8 +15,7 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, f
     kTiles[n - 1](panel, n_groups, x, y, y_stride, first);
     n_tokens -= n;
     x.codes += n * x.group_stride * kActGroup;
-    x.scales += n * x.group_stride;
-    x.sums += n * x.group_stride * 2;
+    x.groups += n * x.group_stride;
     y += n * y_stride;
   }
 }
@@ -35,7 +34,7 @@ void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* nex
   for (size_t g = 0; g < n_groups; g += kBlockGroups) {
     prefetch(next + next_bytes * g / n_groups, next + next_bytes * (g + kBlockGroups) / n_groups);
     for (size_t first = 0; first < kPanelRows; first += kPartRows) {
-      Part part{&panel, first};
+      Part<kType> part(panel, first);
       Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, part, g);
     }
   }

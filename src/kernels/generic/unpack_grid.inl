@@ -65,7 +65,7 @@ struct Unpack<TensorType::IQ2_XXS> {
         constexpr int kGroup = 2 * pair + i;
         const Bytes rest = q.v[2 * i + 1];
         set_signed<43>(out, kGroup, grid, packed_signs(rest));
-        out.set_s(kGroup, 0, top_scale(rest));
+        out.set_scale(kGroup, top_scale(rest));
         out.group_done(kGroup);
       });
     });
@@ -76,8 +76,8 @@ struct Unpack<TensorType::IQ2_XXS> {
 template <typename Output, typename Group>
 [[gnu::always_inline]] inline void finish_nibble_scales(const Bytes (&scales)[2], Output& out, Group) {
   constexpr int kGroup = Group::value;
-  out.set_s(kGroup, 0, zero_extend_byte<kGroup % 4>(odd_scales(low_nibbles(scales[kGroup / 4]))));
-  out.set_s(kGroup, 1, zero_extend_byte<kGroup % 4>(odd_scales(high_nibbles(scales[kGroup / 4]))));
+  out.set_half_scale(kGroup, 0, zero_extend_byte<kGroup % 4>(odd_scales(low_nibbles(scales[kGroup / 4]))));
+  out.set_half_scale(kGroup, 1, zero_extend_byte<kGroup % 4>(odd_scales(high_nibbles(scales[kGroup / 4]))));
   out.group_done(kGroup);
 }
 
@@ -134,7 +134,7 @@ struct Unpack<TensorType::IQ3_XXS> {
       const Four rest = load_quads(rows, offsetof(Block, scales_signs) + 16 * n);
       unroll<4>([&](auto i) __attribute__((always_inline)) {
         set_signed<62>(out, 4 * n + i, grid, packed_signs(rest.v[i]));
-        out.set_s(4 * n + i, 0, top_scale(rest.v[i]));
+        out.set_scale(4 * n + i, top_scale(rest.v[i]));
         out.group_done(4 * n + i);
       });
     });
@@ -155,7 +155,7 @@ struct Unpack<TensorType::IQ3_S> {
       unroll<4>([&](auto i) __attribute__((always_inline)) {
         constexpr int kGroup = 4 * n + i;
         set_signed<15>(out, kGroup, grid, signs.v[i]);
-        out.set_s(kGroup, 0, zero_extend_byte<kGroup / 2>(odd_scales(kGroup % 2 ? high_nibbles(scales) : low_nibbles(scales))));
+        out.set_scale(kGroup, zero_extend_byte<kGroup / 2>(odd_scales(kGroup % 2 ? high_nibbles(scales) : low_nibbles(scales))));
         out.group_done(kGroup);
       });
     });
@@ -183,7 +183,7 @@ struct Unpack<TensorType::IQ1_S> {
         const Four entries = grid.quads(2 * g + half);
         unroll<4>([&](auto i) __attribute__((always_inline)) { out.set_codes(g, 4 * half + i, shifted(entries.v[i], down, set1_byte(0x80))); });
       });
-      out.set_s(g, 0, bit_or(bit_and(shift_right<11>(high), set1_dword(14)), set1_dword(1)));
+      out.set_scale(g, bit_or(bit_and(shift_right<11>(high), set1_dword(14)), set1_dword(1)));
       out.group_done(g);
     });
   }
@@ -209,8 +209,8 @@ struct Unpack<TensorType::IQ1_M> {
         out.set_codes(g, q, shifted(grid.quads(2 * g + q / 4).v[q % 4], down, set1_byte(q / 2 % 2 ? 0x80 : 0x08)));
       });
       const Bytes scales = shift_right<g % 4 / 2 * 16 + g % 2 * 6>(s[g / 4]);
-      out.set_s(g, 0, bit_or(bit_and(shift_left<1>(scales), set1_dword(14)), set1_dword(1)));
-      out.set_s(g, 1, bit_or(bit_and(shift_right<2>(scales), set1_dword(14)), set1_dword(1)));
+      out.set_half_scale(g, 0, bit_or(bit_and(shift_left<1>(scales), set1_dword(14)), set1_dword(1)));
+      out.set_half_scale(g, 1, bit_or(bit_and(shift_right<2>(scales), set1_dword(14)), set1_dword(1)));
       out.group_done(g);
     });
   }

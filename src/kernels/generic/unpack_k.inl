@@ -9,8 +9,8 @@ struct KScales {
   template <typename Output, typename Group>
   [[gnu::always_inline]] void finish(Output& out, Group) const {
     constexpr int kGroup = Group::value;
-    out.set_s(kGroup, 0, zero_extend_byte<kGroup % 4>(scales[kGroup / 4]));
-    out.set_mins(kGroup, two_bytes<kGroup % 4, kGroup % 4>(mins[kGroup / 4]));
+    out.set_scale(kGroup, zero_extend_byte<kGroup % 4>(scales[kGroup / 4]));
+    out.set_min(kGroup, zero_extend_byte<kGroup % 4>(mins[kGroup / 4]));
     out.group_done(kGroup);
   }
 };
@@ -80,8 +80,8 @@ struct Unpack<TensorType::Q5_K> {
 template <typename Output, typename Group>
 [[gnu::always_inline]] inline void finish_signed(const Four& scales, Output& out, Group) {
   constexpr int kGroup = Group::value;
-  out.set_s(kGroup, 0, sign_extend_byte<2 * kGroup % 4>(scales.v[kGroup / 2]));
-  out.set_s(kGroup, 1, sign_extend_byte<2 * kGroup % 4 + 1>(scales.v[kGroup / 2]));
+  out.set_half_scale(kGroup, 0, sign_extend_byte<2 * kGroup % 4>(scales.v[kGroup / 2]));
+  out.set_half_scale(kGroup, 1, sign_extend_byte<2 * kGroup % 4 + 1>(scales.v[kGroup / 2]));
   out.group_done(kGroup);
 }
 
@@ -140,9 +140,9 @@ struct Unpack<TensorType::Q2_K> {
         [&](auto g) __attribute__((always_inline)) {
           constexpr int kByte = g % 2 * 2;
           const Bytes scales = low_nibbles(q.v[g / 2]), mins = high_nibbles(q.v[g / 2]);
-          out.set_s(g, 0, zero_extend_byte<kByte>(scales));
-          out.set_s(g, 1, zero_extend_byte<kByte + 1>(scales));
-          out.set_mins(g, two_bytes<kByte, kByte + 1>(mins));
+          out.set_half_scale(g, 0, zero_extend_byte<kByte>(scales));
+          out.set_half_scale(g, 1, zero_extend_byte<kByte + 1>(scales));
+          out.set_half_mins(g, two_bytes<kByte, kByte + 1>(mins));
           out.group_done(g);
         });
   }
@@ -188,7 +188,7 @@ struct Unpack<TensorType::IQ4_XS> {
       const Bytes low = bit_and(shift_right<4 * g>(head.v[1]), set1_dword(15));
       constexpr int kBit = 16 + 2 * g;
       const Bytes top = bit_and(shift_right<kBit - 4>(head.v[0]), high);
-      out.set_s(g, 0, sign_extend_byte<0>(sub_bytes(bit_or(low, top), less)));
+      out.set_scale(g, sign_extend_byte<0>(sub_bytes(bit_or(low, top), less)));
       out.group_done(g);
     });
   }
