@@ -3,7 +3,7 @@
 
 namespace quern::kernels {
 
-// A panel of 16 rows × 256 columns: 4 KiB of codes, at most 64 vectors of sub-scales and factors.
+// A panel of 32 rows × 256 columns: 8 KiB of codes, 5 KiB of factors and sub-scales.
 size_t quant_matmul_scratch_bytes(size_t /*n_tokens*/) { return 16 << 10; }
 
 // Four decoded rows, each padded to whole vectors.

@@ -7,7 +7,7 @@
 namespace quern::kernels::avx2 {
 namespace {
 
-inline constexpr int kMaxTileTokens = 4;
+constexpr int max_tile_tokens(const GroupForm&) { return 4; }
 
 /// Keeps the compiler from re-associating sums across this point, which would spill the accumulators.
 inline void pin(__m256i& v) { asm("" : "+x"(v)); }

@@ -1,4 +1,4 @@
-// A panel: 16 rows × up to 256 columns of a quantized matrix, unpacked so that one vector holds 4 consecutive codes of each row.
+// A panel: two vectors of rows × up to 256 columns of a quantized matrix, unpacked so that one vector holds 4 consecutive codes of each row.
 // Also the small helpers that the unpackers of all formats share. Included after bytes.h of an instruction set.
 #include <array>
 #include <bit>
@@ -12,7 +12,7 @@
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-inline constexpr size_t kPanelRows = 16;
+inline constexpr size_t kPanelRows = 2 * kPartRows;
 inline constexpr size_t kPanelGroups = 8;
 
 struct Panel {
@@ -23,6 +23,8 @@ struct Panel {
   uint32_t s[kPanelGroups][2][kPanelRows];                    ///< as store_scale leaves them
   uint32_t m[kPanelGroups][kPanelRows];                       ///< minimums of the halves, two int16
 };
+
+static_assert(sizeof(Panel) <= 16 << 10);  // scratch.cpp
 
 /// The quantized activations that a tile sees: row t of each is t · group_stride groups on.
 struct ActTile {

@@ -1,4 +1,4 @@
-// The walk over a quantized matrix, the same for one token and for many: 16 rows × 256 columns are unpacked to a panel, which stays
+// The walk over a quantized matrix, the same for one token and for many: a strip of rows × 256 columns is unpacked to a panel, which stays
 // in L1 while all tokens pass over it; where an instruction set has direct.h, one token does without the panel. Included after bytes.h and tile.h of an instruction set.
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -6,6 +6,7 @@ namespace {
 /// As many tokens as a tile may take, in tiles as even as can be: the cost grows smoothly with n_tokens.
 template <TensorType kType>
 void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, float* y, size_t y_stride, bool first) {
+  static constexpr int kMaxTileTokens = max_tile_tokens(group_form_of(kType));
   using TileFunction = void (*)(const Panel&, size_t, const ActTile&, float*, size_t, bool);
   static constexpr auto kTiles = []<int... kI>(std::integer_sequence<int, kI...>) {
     return std::array<TileFunction, sizeof...(kI)>{tile<kType, kI + 1>...};
@@ -20,14 +21,14 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, f
   }
 }
 
-/// Short rows are streams too short for the hardware's prefetchers, so memory is asked for in address order, a strip of 16 rows ahead
+/// Short rows are streams too short for the hardware's prefetchers, so memory is asked for in address order, a strip ahead
 /// or more where a strip is shorter than this. Farther would delay the start of a call.
 inline constexpr size_t kPrefetchBytes = 8 << 10;
 inline void prefetch(const std::byte* begin, const std::byte* end) {
   for (; begin < end; begin += 64) __builtin_prefetch(begin, 0, 2);
 }
 
-/// Unpacks n_groups of 16 rows and asks for [next, next + next_bytes) meanwhile, a little with each block.
+/// Unpacks n_groups of a strip and asks for [next, next + next_bytes) meanwhile, a little with each block.
 template <TensorType kType>
 void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
@@ -40,7 +41,7 @@ void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* nex
   }
 }
 
-/// Fewer than 16 rows: their bytes are copied, the missing rows zero, and y goes through a copy too.
+/// Fewer rows than a strip: their bytes are copied, the missing rows zero, and y goes through a copy too.
 template <TensorType kType>
 void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
@@ -62,7 +63,7 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
   }
 }
 
-/// 16 rows at `rows` times all tokens, by way of the panel.
+/// A strip times all tokens, by way of the panel.
 template <TensorType kType>
 void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
@@ -76,7 +77,7 @@ void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, si
 }
 
 #ifdef QUERN_DIRECT
-/// 16 rows times one token, without a panel.
+/// A vector of rows times one token, without a panel.
 template <TensorType kType>
 void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
@@ -96,15 +97,16 @@ void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* n
 template <TensorType kType>
 void quant_matmul_of(const QuantMatmul& args) {
   auto strip = multiply_strip<kType>;
+  size_t strip_rows = kPanelRows;
 #ifdef QUERN_DIRECT
-  if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>;
+  if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>, strip_rows = kPartRows;
 #endif
   const std::byte* end = args.weights + args.n_rows * args.row_bytes;
-  const size_t strip_bytes = kPanelRows * args.row_bytes;
+  const size_t strip_bytes = strip_rows * args.row_bytes;
   const size_t ahead = strip_bytes * (1 + kPrefetchBytes / strip_bytes);
   prefetch(args.weights, std::min(end, args.weights + ahead));
   size_t r = 0;
-  for (; r + kPanelRows <= args.n_rows; r += kPanelRows) {
+  for (; r + strip_rows <= args.n_rows; r += strip_rows) {
     const std::byte* next = std::min(end, args.weights + r * args.row_bytes + ahead);
     strip(args, r, next, std::min(strip_bytes, size_t(end - next)));
   }
