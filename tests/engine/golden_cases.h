@@ -58,10 +58,16 @@ struct Settings {
   int threads = 1;
   size_t batch = 512;
   bool mmap = true;
+  bool every_expert = false;   ///< all experts of all groups, so that there is no choice which a small change could turn
 };
 
 inline std::vector<float> logits_of(const std::string& path, const std::vector<TokenId>& tokens, size_t n_ctx, const Settings& s) {
   const auto engine = Engine::load(path, {.threads = s.threads, .mmap = s.mmap, .float_activations = s.float_activations, .pre = {}});
+  if (s.every_expert) {
+    ModelParams& params = engine->impl().model.params;
+    for (LayerParams& layer : params.layers) layer.n_experts_used = layer.n_experts;
+    params.router.n_groups_used = params.router.n_groups;
+  }
   SessionOptions options;
   options.n_ctx = options.rope_ctx = n_ctx;
   options.k_type = options.v_type = s.kv_type;

@@ -2,6 +2,8 @@
 // thread count, alone and in a batch, mapped and read.
 #include "engine/golden_cases.h"
 
+#include <array>
+
 using namespace quern;
 using namespace quern::test;
 
@@ -93,20 +95,30 @@ TEST_CASE("every instruction set gives the same bits, and sequences do not feel 
   }
 }
 
+// "Near the f32 cache" is what was measured, times 1.5: already int8 keys without their frames are caught. It is measured with
+// every expert used, because the choice of the best few is discontinuous and a router of random weights often nearly undecided. With the
+// choice, 2 of deepseek2's 96 turn under int8 and make its divergence 0.026 instead of 0.0009, 10 of gpt-oss's 192 under fp8 and make it
+// 0.059 instead of 0.023, and other models with experts do the same (hunyuan-moe under int8: 0.014 instead of 0.0001). With
+// the choice held fast, the divergence goes with the square of noise on the rows in all of them (deepseek2: 0.000065, 0.00026, 0.0010,
+// 0.0042, 0.017 for noise of 0.002, doubled each time). What then is left between the models is how much their attention makes of noise, and that
+// latent rows have no frames.
 TEST_CASE("every KV type gives the same bits in chunks and on threads, and stays near the f32 cache") {
-  for (const std::string name : {"llama-q4_1", "gemma3", "gpt-oss", "deepseek2"}) {
+  constexpr std::array types = {"f16", "bf16", "int8", "fp8", "int4"};
+  const struct { const char* name; std::array<double, 5> measured; } models[] = {{"llama-q4_1", {2.1e-7, 1.22e-5, 9.9e-5, 0.00196, 0.0177}},
+                                                                                {"gemma3", {8.4e-7, 5.6e-5, 5.3e-4, 0.0093, 0.114}},
+                                                                                {"qwen3moe", {2.1e-7, 1.32e-5, 1.08e-4, 0.00217, 0.0169}},
+                                                                                {"gpt-oss", {1.1e-6, 1.02e-4, 1.03e-3, 0.0233, 0.216}},
+                                                                                {"deepseek2", {6.3e-7, 5.2e-5, 8.7e-4, 0.0091, 0.140}}};
+  for (const auto& [name, measured] : models) {
     const Case c = load_case(name);
-    const auto reference = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32"});
-    // Where a random router is nearly undecided, a small change of the cache changes experts, and that is seen in the logits.
-    const bool has_experts = name == "gpt-oss" || name == "deepseek2";
-    const struct { const char* type; double dense_bar, expert_bar; } bars[] = {{"f16", 1e-5, 1e-5}, {"bf16", 1e-3, 1e-3}, {"int8", 1e-3, 0.05}, {"fp8", 0.02, 0.2}, {"int4", 0.2, 0.6}};
-    for (const auto& [type, dense_bar, expert_bar] : bars) {
-      const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type});
-      INFO(name << " " << type);
-      CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = type, .threads = 2, .batch = 7})));
-      const double kl = mean_kl(reference, whole, reference.size() / c.tokens.size());
-      CHECK(kl <= (has_experts ? expert_bar : dense_bar));
-      CHECK(kl > 0);  // it is another cache, not the same one
+    const auto reference = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = "f32", .every_expert = true});
+    for (size_t i = 0; i < types.size(); ++i) {
+      INFO(name << " " << types[i]);
+      const auto whole = logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = types[i]});
+      CHECK(same_bits(whole, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = types[i], .threads = 2, .batch = 7})));
+      const double kl = mean_kl(reference, logits_of(c.path, c.tokens, c.n_ctx, {.float_activations = true, .kv_type = types[i], .every_expert = true}), c.n_vocab());
+      CHECK(kl <= 1.5 * measured[i]);
+      CHECK(kl > (i == 0 ? 0.0 : 1.5 * measured[i - 1]));  // it is this type and no finer one; and this type in place of a finer one is caught
     }
   }
 }
