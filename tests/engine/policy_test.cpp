@@ -25,8 +25,8 @@ struct Settings {
   uint32_t window = 300, sinks = 5, heavy = 0;
 };
 
-std::shared_ptr<Engine> load(const std::string& model) {
-  return Engine::load((fs::path(QUERN_GOLDEN) / "tiny" / (model + ".gguf")).string(), {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
+std::shared_ptr<Engine> load(const std::string& model, const char* folder = "tiny") {
+  return Engine::load((fs::path(QUERN_GOLDEN) / folder / (model + ".gguf")).string(), {.threads = 2, .mmap = true, .float_activations = false, .pre = {}});
 }
 
 std::unique_ptr<Session> open(Engine& engine, const Settings& s) {
@@ -306,4 +306,27 @@ TEST_CASE("eviction by use holds its budget, says so, and refuses what it cannot
   CHECK(report.policy_bytes > 0);
   CHECK_THROWS_WITH(session->save("x.quern"), Catch::Contains("cannot hold a cache that evicts by use"));
   CHECK_THROWS_WITH(open(*engine, {.heavy = 512}), Catch::Contains("two policies"));
+}
+
+TEST_CASE("eviction by use is refused where rows cannot move: latent attention and ALiBi; windows and sinks are not") {
+  const struct { const char* model; const char* folder; const char* reason; } cases[] = {{"deepseek2", "tiny", "not made for latent attention"},
+                                                                                       {"deepseek2-kvb", "tiny", "not made for latent attention"},
+                                                                                       {"bloom", "archs", "tells distances by where they stand (ALiBi)"},
+                                                                                       {"refact", "archs", "tells distances by where they stand (ALiBi)"}};
+  for (const auto& [model, folder, reason] : cases) {
+    INFO(model);
+    const auto engine = load(model, folder);
+    CHECK_THROWS_WITH(open(*engine, by_use("f16")), Catch::Contains(reason) && Catch::EndsWith("leave out --kv-evict"));
+    SessionOptions options;
+    options.n_ctx = 4096;
+    options.kv_heavy = 512;
+    CHECK_THROWS_WITH(engine->plan(options, 100), Catch::Contains(reason));
+    try {
+      open(*engine, by_use("int4"));
+      FAIL("not refused");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kUsage);
+    }
+    CHECK(open(*engine, {})->sync(some_tokens(20)) == StepStatus::kDone);
+  }
 }
