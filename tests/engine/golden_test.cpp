@@ -18,6 +18,22 @@ TEST_CASE("tiny models give the reference's logits with float activations") {
   }
 }
 
+TEST_CASE("the groups of experts are seen in the logits, under sigmoid and under softmax gating") {
+  for (const Case& c : all_cases()) {
+    if (c.name != "deepseek2" && c.name != "dots1-groups") continue;
+    INFO(c.name);
+    const auto engine = Engine::load(c.path, {.threads = 1, .mmap = true, .float_activations = true, .pre = {}});
+    RouterRule& rule = engine->impl().model.params.router;
+    REQUIRE(rule.gating == (c.name == "deepseek2" ? ExpertGating::kSigmoid : ExpertGating::kSoftmax));
+    REQUIRE(rule.n_groups_used < rule.n_groups);
+    rule.n_groups_used = rule.n_groups;  // the planted fault
+    SessionOptions options;
+    options.n_ctx = options.rope_ctx = c.n_ctx;
+    options.k_type = options.v_type = "f32";
+    CHECK(worst_error(engine->new_session(options)->all_logits(c.tokens), c.reference) > 0.1 * c.logit_std);
+  }
+}
+
 TEST_CASE("a model with learned positions refuses a longer context") {
   const Case c = load_case("gpt2");
   CHECK_THROWS_AS(logits_of(c.path, c.tokens, 65, {}), Error);

@@ -17,6 +17,7 @@ DEFAULTS = {
     "experts": None,                 # (number, used by a token, size, size of the shared one or 0)
     "dense_layers": 0,               # layers before those with experts
     "choice_bias": False,            # a bias for the choice of experts alone
+    "twin_experts": False,           # the router gives experts 2i and 2i + 1 the same score
     "qk_norm": None,                 # None, "head" (one weight for every head), "each" (a row for each head), "all" (over all heads)
     "rope_dims": None,               # as many as the head has
     "rope_base": 10000.0,
@@ -44,6 +45,12 @@ MODELS = {
     "dots1": ("dots1", {"n_kv_heads": 4, "qk_norm": "head", "experts": (8, 3, 32, 32), "dense_layers": 1, "choice_bias": True,
                         "keys": {"expert_weights_norm": ("bool", True), "expert_weights_scale": ("f32", 2.5), "expert_gating_func": ("u32", 2)}},
               "sigmoid gating with a bias for the choice, shared expert, a dense layer first"),
+    # Under softmax gating a group is as good as its best expert (DeepSeek-V2); the reference engine takes its best two, as under sigmoid
+    # gating (DeepSeek-V3). Where experts are twins, both put groups in the same order. Three pairs often lie in more groups than two.
+    "dots1-groups": ("dots1", {"n_kv_heads": 4, "qk_norm": "head", "experts": (16, 6, 16, 16), "twin_experts": True,
+                               "keys": {"expert_group_count": ("u32", 4), "expert_group_used_count": ("u32", 2), "expert_weights_norm": ("bool", False),
+                                        "expert_weights_scale": ("f32", 4.0), "expert_gating_func": ("u32", 1)}},
+                     "softmax gating with two of four groups of experts, weights scaled and not renormalised"),
     "ernie4_5": ("ernie4_5", {"output": False}, "as llama"),
     "ernie4_5-moe": ("ernie4_5-moe", {"output": False, "experts": (6, 2, 32, 48), "dense_layers": 1, "choice_bias": True,
                                       "keys": {"interleave_moe_layer_step": ("u32", 1)}},
@@ -217,9 +224,16 @@ class TinyModel:
         self._matrix(block + "ffn_up", p["n_embd"], p["n_ff"] * (2 if p["ffn"] == FUSED else 1), p["ffn_bias"])
         self._matrix(block + "ffn_down", p["n_ff"], p["n_embd"], p["ffn_bias"])
 
+    def _router(self, name, n_embd, n):
+        if not self.p["twin_experts"]:
+            self._matrix(name, n_embd, n)
+            return
+        numbers = self._numbers(0, 0.15)
+        self.gguf.add_tensor(name + ".weight", [n_embd, n], "F32", lambda _: b"".join(2 * numbers(n_embd) for _ in range(n // 2)))
+
     def _experts(self, block, n, _, size, shared):
         n_embd = self.p["n_embd"]
-        self._matrix(block + "ffn_gate_inp", n_embd, n)
+        self._router(block + "ffn_gate_inp", n_embd, n)
         for part, dims in (("gate", [n_embd, size, n]), ("up", [n_embd, size, n]), ("down", [size, n_embd, n])):
             self.gguf.add_tensor(block + "ffn_%s_exps.weight" % part, dims, "F32", self._numbers(0, 0.15))
         if self.p["choice_bias"]:
