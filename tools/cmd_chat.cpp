@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "base/utf8.h"
 #include "command.h"
@@ -60,7 +62,7 @@ void open_session(const Options& o, Conversation& conversation, Console& console
   if (std::filesystem::file_size(o.session_file, ignored) == 0 || !std::filesystem::exists(o.session_file, ignored)) {
     if (o.dump_prompt) return;
     conversation.save(o.session_file);
-    console.note(fmt::format("[a new session; at the end it is saved to '{}']", o.session_file));
+    console.note(fmt::format("[a new session; it is saved to '{}' after every answer and at the end]", o.session_file));
     return;
   }
   const RestoredSession restored = conversation.restore(o.session_file);
@@ -73,6 +75,37 @@ void close_session(const Options& o, const Conversation& conversation, Console& 
   const SavedSession saved = conversation.save(o.session_file);
   console.note(fmt::format("[session: {}, {} tokens saved to '{}' in {:.0f} ms ({})]", counted(conversation.messages().size() / 2, "turn"), with_commas(saved.n_tokens), o.session_file, saved.ms, bytes_text(saved.n_bytes)));
 }
+
+/// Saves after the answers too, so that a conversation outlives a kill or a power failure. A large cache takes its time to write, and
+/// then not every answer is followed by one: saving never takes more than a tenth of the time.
+class SessionKeeper {
+ public:
+  SessionKeeper(std::string path, const Conversation& conversation, Console& console) : path_(std::move(path)), conversation_(conversation), console_(console) {}
+
+  void after_answer() {
+    if (last_ms_ > kCheapMs && since_last_save() < kLeastPause * last_ms_) return;
+    try {
+      last_ms_ = conversation_.save(path_).ms;
+      failed_ = false;
+    } catch (const Error& error) {
+      if (!std::exchange(failed_, true)) console_.error(fmt::format("the session is not saved now: {}", error.what()));
+    }
+    last_save_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kCheapMs = 50, kLeastPause = 10;
+
+  double since_last_save() const { return std::chrono::duration<double, std::milli>(Clock::now() - last_save_).count(); }
+
+  const std::string path_;
+  const Conversation& conversation_;
+  Console& console_;
+  Clock::time_point last_save_ = Clock::now();
+  double last_ms_ = 0;
+  bool failed_ = false;
+};
 
 int chat(Options& o) {
   std::atomic<bool>& interrupted = conversation_interrupt_flag();
@@ -98,6 +131,8 @@ int chat(Options& o) {
   }
   o.repl.sampling = o.sampling.resolved();
   o.repl.n_predict = int(o.n_predict);
+  SessionKeeper keeper(o.session_file, conversation, console);
+  if (!o.session_file.empty()) o.repl.after_answer = [&keeper] { keeper.after_answer(); };
   Repl repl(*engine, conversation, console, interrupted, o.repl);
   int status = 0;
   try {
@@ -123,7 +158,7 @@ void add_chat(CLI::App& app) {
   command->add_option("--stop", o->repl.stop, "A text that ends an answer (may be given several times)")->expected(1)->take_all();
   command->add_flag("--ignore-eos", o->repl.ignore_end, "Do not stop at the model's end tokens");
   command->add_option("--on-full", o->on_full, "When the context is full: trim drops the oldest turns whole (default), window forgets the oldest tokens, stop refuses")->check(CLI::IsMember({"trim", "window", "stop"}));
-  command->add_option("--session", o->session_file, "A file that keeps the conversation and its cache: continued where it exists, and saved at the end");
+  command->add_option("--session", o->session_file, "A file that keeps the conversation and its cache: continued where it exists, saved after every answer and at the end");
   command->add_flag("--hide-thinking", o->repl.hide_thinking, "Do not show what stands in <think>...</think>");
   command->add_flag("--once", o->once, "Piped input is one message, and not one a line");
   command->add_flag("--dump-prompt", o->dump_prompt, "Print the exact prompt for the piped message and stop");

@@ -106,6 +106,7 @@ Turn Repl::answer(const Produce& produce) {
   totals_.prefill_ms += turn.stats.prefill_ms;
   totals_.decode_ms += turn.stats.decode_ms;
   show_end(turn);
+  if (turn.kept && options_.after_answer && !ending_signal()) options_.after_answer();
   return turn;
 }
 

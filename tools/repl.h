@@ -1,6 +1,7 @@
 // The conversation as a user drives it: input lines become messages or commands, answers are streamed, costs are shown.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ struct ReplOptions {
   std::vector<std::string> stop;
   bool ignore_end = false;
   bool hide_thinking = false;
+  std::function<void()> after_answer;  ///< an answer (or its beginning) has just joined the conversation
 };
 
 class Repl {

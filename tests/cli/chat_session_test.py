@@ -1,6 +1,7 @@
 """quern chat --session: a conversation goes on where it ended, however it ended, and what does not fit is refused by name."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -78,6 +79,37 @@ class Session(Chat):
         terminal = self.start("--session", self.file, "-c", "100000")
         self.assertEqual(self.users(terminal), ["hello"])
         self.say(terminal, "go on")
+
+    def test_a_kill_costs_the_answer_under_way_and_no_earlier_one(self):
+        terminal = self.start("--session", self.file)
+        self.say(terminal, "one")
+        self.say(terminal, "two")
+        before = self.messages(terminal)
+        terminal.send("/set max -1\r")
+        terminal.expect(PROMPT)
+        terminal.send("three\r")
+        terminal.expect(r"three\r\n[^\r]")
+        terminal.signal(signal.SIGKILL)
+        terminal.wait()
+        terminal = self.start("--session", self.file)
+        self.assertEqual(self.messages(terminal), before)
+        _, reused, _ = self.figures(self.say(terminal, "three"))
+        self.assertGreater(reused, 0)
+
+    def test_a_session_that_cannot_be_saved_now_is_said_once_and_the_conversation_goes_on(self):
+        folder = self.home / "gone"
+        folder.mkdir()
+        terminal = self.start("--session", folder / "talk.quern")
+        shutil.rmtree(folder)
+        self.say(terminal, "one")
+        self.say(terminal, "two")
+        self.assertEqual(terminal.output.count(b"the session is not saved now: cannot write"), 1)
+        folder.mkdir()
+        self.say(terminal, "three")
+        terminal.signal(signal.SIGKILL)
+        terminal.wait()
+        terminal = self.start("--session", folder / "talk.quern")
+        self.assertEqual(self.users(terminal), ["one", "two", "three"])
 
     def test_over_a_pipe(self):
         self.pipe("one\ntwo\n", "--session", self.file)
