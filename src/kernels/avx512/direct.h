@@ -51,5 +51,39 @@ class DirectPart {
   __m512i half_mins_ = _mm512_setzero_si512();
 };
 
+/// acc after one block of 16 rows; x: the token's groups of this block.
+template <TensorType kType>
+[[gnu::always_inline]] inline void add_block(Rows rows, const ActTile& x, __m512& acc) {
+  DirectPart<kType> out(x, acc);
+  Unpack<kType>::unpack(rows, out, 0);
+}
+
+/// In lane i: the sums of dwords 0 … 3 of v[0][i], v[1][i], v[2][i], v[3][i].
+inline __m512i lane_sums(const __m512i (&v)[4]) {
+  const __m512i a = _mm512_add_epi32(low_dwords(v[0], v[1]), high_dwords(v[0], v[1])), b = _mm512_add_epi32(low_dwords(v[2], v[3]), high_dwords(v[2], v[3]));
+  return _mm512_add_epi32(low_qwords(a, b), high_qwords(a, b));
+}
+
+/// Codes of a byte need no unpacking: rows are multiplied as they lie, two to a vector, and the products' sums transposed in place of
+/// the codes, which are four times as many.
+template <>
+[[gnu::always_inline]] inline void add_block<TensorType::Q8_0>(Rows rows, const ActTile& x, __m512& acc) {
+  const __m512i codes = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.codes)));
+  __m512i quarter[2];  // lanes: rows 0 … 3 of eight, two sums each, then rows 4 … 7
+  unroll<2>([&](auto eight) __attribute__((always_inline)) {
+    __m512i dots[4];
+    unroll<4>([&](auto j) __attribute__((always_inline)) {
+      const auto row = [&](size_t r) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows.base + r * rows.stride + offsetof(BlockQ8_0, qs))); };
+      const __m512i w = _mm512_inserti64x4(_mm512_castsi256_si512(row(8 * eight + j)), row(8 * eight + j + 4), 1);
+      dots[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), bit_xor(w, set1_byte(0x80)), codes);
+    });
+    quarter[eight] = lane_sums(dots);
+  });
+  const __m512i sum = _mm512_add_epi32(_mm512_shuffle_i32x4(quarter[0], quarter[1], 0x88), _mm512_shuffle_i32x4(quarter[0], quarter[1], 0xdd));
+  const __m512i minus_offset = _mm512_madd_epi16(broadcast_dword(x.groups->sums), _mm512_set1_epi16(-128));
+  const __m512 d = f16_low(load_head(rows, offsetof(BlockQ8_0, d)));
+  acc = add_group<TensorType::Q8_0>(acc, _mm512_cvtepi32_ps(_mm512_add_epi32(sum, minus_offset)), d, d, sum, *x.groups);
+}
+
 }  // namespace
 }  // namespace quern::kernels::avx512

@@ -86,9 +86,7 @@ void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* n
   auto acc = DirectPart<kType>::start();
   for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>, next += step_bytes) {
     prefetch(next, next + step_bytes);
-    const ActTile x = act_tile(args.x, 0, g);
-    DirectPart<kType> out(x, acc);
-    Unpack<kType>::unpack(rows, out, 0);
+    add_block<kType>(rows, act_tile(args.x, 0, g), acc);
   }
   DirectPart<kType>::store(args.y + r, acc);
 }
