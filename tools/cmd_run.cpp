@@ -15,6 +15,7 @@
 #include "model_options.h"
 #include "report_text.h"
 #include "sampling_options.h"
+#include "write_out.h"
 
 namespace quern::cli {
 namespace {
@@ -156,10 +157,6 @@ void print_json(const Options& o, const Engine& engine, const Session& session, 
                                        {"timings", timings_json(timings)},
                                        {"kv", kv_report_json(session.report(), session.timings())}};
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-void write_out(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) throw Error(ErrorKind::kRuntime, fmt::format("writing to standard output failed: {}", std::strerror(errno)));
 }
 
 void run(Options& o) {

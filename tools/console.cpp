@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/utf8.h"
-#include "quern/error.h"
+#include "write_out.h"
 
 namespace quern::cli {
 namespace {
@@ -38,12 +38,6 @@ std::string harmless(std::string_view text) {
 /// A notice that nobody can read any more (the window was closed) is no reason to stop.
 void write_stderr(const std::string& text) {
   if (std::fputs(text.c_str(), stderr) < 0) std::clearerr(stderr);
-}
-
-void write_all(std::FILE* file, std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
-    throw Error(ErrorKind::kRuntime, fmt::format("writing to standard output failed: {}", std::strerror(errno)));
-  }
 }
 
 }  // namespace
@@ -90,7 +84,7 @@ void Console::answer(std::string_view text, bool dim) {
   }
   out += out_terminal_ ? harmless(text) : text;
   at_line_start_ = text.back() == '\n';
-  write_all(stdout, out);
+  write_out(out);
 }
 
 void Console::end_answer() {
@@ -98,12 +92,12 @@ void Console::end_answer() {
   dim_ = false;
   if (!at_line_start_) out += '\n';
   at_line_start_ = true;
-  write_all(stdout, out);
+  write_out(out);
 }
 
 void Console::result(std::string_view text) {
-  write_all(stdout, text);
-  if (!text.empty() && text.back() != '\n') write_all(stdout, "\n");
+  write_out(text);
+  if (!text.empty() && text.back() != '\n') write_out("\n");
 }
 
 void Console::note(std::string_view text) {

@@ -54,6 +54,8 @@ std::atomic<bool>& conversation_interrupt_flag() {
   return interrupted;
 }
 
+bool is_interrupted() { return interrupted.load(); }
+
 const std::atomic<int>& ending_signal() { return ending; }
 
 }  // namespace quern::cli

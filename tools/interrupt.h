@@ -10,6 +10,8 @@ std::atomic<bool>& interrupt_flag();
 /// For a conversation: SIGINT only ever sets the flag, whoever waits clears it. SIGTERM and SIGHUP set it too, and ending_signal(), so
 /// that there is time to save; the second of them puts the terminal back in order and ends the program with 128 + its number.
 std::atomic<bool>& conversation_interrupt_flag();
+/// Whether the flag is set.
+bool is_interrupted();
 /// The signal that asked the program to end, or 0.
 const std::atomic<int>& ending_signal();
 

@@ -51,6 +51,7 @@ struct Conversation::Impl {
   Prompt make_prompt() const;
   Prompt fit(const TurnOptions& turn);
   bool drop_oldest_turn();
+  void cut_to_timeline();
   StepStatus prefill(std::span<const TokenId> tokens, const TurnOptions& turn, TurnStats& stats);
   GenerateResult decode(const TurnOptions& turn, int n_predict, ThinkSplit& out, TurnStats& stats);
   bool make_room(const TurnOptions& turn, std::vector<TokenId>& generated, Turn& result, bool& interrupted);
@@ -104,6 +105,9 @@ Conversation::Impl::Prompt Conversation::Impl::fit(const TurnOptions& turn) {
   }
   throw_error(ErrorKind::kUsage, "this message is too long: with it the prompt has {} tokens, but the context holds {}; shorten it or give a larger -c (the model was trained for {})", prompt.n_tokens(), n_ctx, engine->info().n_ctx_train);
 }
+
+/// After an exception in the middle of a turn: the cache may hold what the timeline had no time to take note of.
+void Conversation::Impl::cut_to_timeline() { session->cut(timeline.tokens()); }
 
 /// Chunk by chunk, so that progress can be shown.
 StepStatus Conversation::Impl::prefill(std::span<const TokenId> tokens, const TurnOptions& turn, TurnStats& stats) {
@@ -212,6 +216,7 @@ Turn Conversation::ask(const std::string& message, const TurnOptions& options) {
     return turn;
   } catch (...) {
     take_back();
+    impl_->cut_to_timeline();
     throw;
   }
 }
@@ -232,6 +237,7 @@ Turn Conversation::regenerate(const TurnOptions& options) {
     return turn;
   } catch (...) {
     put_back();
+    impl_->cut_to_timeline();
     throw;
   }
 }

@@ -327,6 +327,31 @@ TEST_CASE("stopped at any moment, by another thread, the cache stays one with th
   }, Models::kTiny);
 }
 
+TEST_CASE("left by an exception in the middle of an answer, the cache stays one with the history") {
+  const testing::TempDir folder;
+  const std::string file = (folder.path / "s.quern").string();
+  for_each_setup([&](const Setup& setup, const fs::path& path) {
+    Scene scene(setup, path);
+    scene.ask("Say something.");
+    const size_t n_messages = scene.conversation->messages().size();
+    TurnOptions turn = scene.turn;
+    turn.n_predict = 40;
+    turn.ignore_end = true;
+    size_t n = 0;
+    turn.on_text = [&](std::string_view, bool) { if (++n == 5) throw std::runtime_error("the reader is gone"); };
+    CHECK_THROWS_AS(scene.conversation->ask("Something else.", turn), std::runtime_error);
+    CHECK(scene.conversation->messages().size() == n_messages);
+    scene.check_like_cold();
+    n = 0;
+    CHECK_THROWS_AS(scene.conversation->regenerate(turn), std::runtime_error);
+    scene.conversation->save(file);
+    Scene continued(setup, path);
+    continued.conversation->restore(file);
+    continued.ask("Go on.");
+    scene.ask("Go on.");
+  });
+}
+
 TEST_CASE("saved and continued, a conversation reads nothing again and says the same as one that never stopped") {
   const testing::TempDir folder;
   const std::string file = (folder.path / "s.quern").string();
