@@ -111,8 +111,25 @@ Turn Repl::answer(const Produce& produce) {
 }
 
 void Repl::ask(const std::string& text) {
-  const std::string message = attached_ + text;
-  if (answer([&](const TurnOptions& turn) { return conversation_.ask(message, turn); }).kept) attached_.clear();
+  // A file goes with this one message, whatever becomes of it: one that is too long would be in front of every further message.
+  const std::string file = std::exchange(attached_, {}), message = file + text;
+  try {
+    if (answer([&](const TurnOptions& turn) { return conversation_.ask(message, turn); }).kept) {
+      if (!file.empty()) last_attached_ = file;
+    } else if (!file.empty()) {
+      console_.note("[nor was the text of /file]");
+    }
+  } catch (const Error&) {
+    if (!file.empty()) console_.note("[the text of /file is put away with this message]");
+    throw;
+  }
+}
+
+bool Repl::edit_again(const std::string& message) {
+  const bool has_file = !last_attached_.empty() && message.starts_with(last_attached_);
+  if (has_file) attached_ += last_attached_;
+  next_input_ = message.substr(has_file ? last_attached_.size() : 0);
+  return has_file;
 }
 
 void Repl::regenerate() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "console.h"
@@ -39,9 +40,12 @@ class Repl {
   /// A line that begins with '/'. An unknown command is named. @throws Error
   void command(const std::string& line);
 
-  /// What stands in the terminal's next line already (for /edit).
-  void set_next_input(std::string text) { next_input_ = std::move(text); }
+  /// A message that was taken back is in the terminal's next line already; what /file brought stands in front of it again.
+  /// Returns whether it does.
+  bool edit_again(const std::string& message);
   void attach(std::string text) { attached_ += std::move(text); }
+  /// Takes away what attach() brought; false where there is nothing.
+  bool detach() { return !std::exchange(attached_, {}).empty(); }
   void leave() { leaving_ = true; }
   /// A new seed counts from the next answer on.
   void restart_seed() { seed_base_ = n_answers_; }
@@ -70,7 +74,7 @@ class Repl {
   ReplOptions options_;
   Timings totals_;
   size_t n_answers_ = 0, seed_base_ = 0;
-  std::string next_input_, attached_;
+  std::string next_input_, attached_, last_attached_;
   bool leaving_ = false, folding_told_ = false;
 };
 

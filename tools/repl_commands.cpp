@@ -57,8 +57,8 @@ void undo(Repl& repl, const std::string&) {
 void edit(Repl& repl, const std::string&) {
   const auto message = repl.conversation().undo();
   if (!message) usage("/edit: there is no message yet");
-  repl.set_next_input(*message);
-  repl.console().note("[the last message is back on the line, its answer is gone: change it and press Enter]");
+  const bool has_file = repl.edit_again(*message);
+  repl.console().note(fmt::format("[the last message is back on the line{}, its answer is gone: change it and press Enter]", has_file ? " (the file in front of it as it was)" : ""));
 }
 
 void clear(Repl& repl, const std::string&) {
@@ -131,7 +131,11 @@ void tokens(Repl& repl, const std::string& text) {
 }
 
 void file(Repl& repl, const std::string& path) {
-  if (path.empty()) usage("/file needs a path; the file's text goes in front of your next message");
+  if (path.empty()) usage("/file needs a path; the file's text goes in front of your next message ('-' takes it away)");
+  if (path == "-") {
+    if (!repl.detach()) usage("/file -: no file stands in front of your next message");
+    return repl.console().note("[no file goes in front of your next message]");
+  }
   std::ifstream in(expand_home(path), std::ios::binary);
   std::ostringstream bytes;
   if (in) bytes << in.rdbuf();
@@ -140,6 +144,8 @@ void file(Repl& repl, const std::string& path) {
   if (text.size() > kMostFileBytes) usage(fmt::format("/file: '{}' has {}; at most {} are taken", path, bytes_text(text.size()), bytes_text(kMostFileBytes)));
   if (text.find('\0') != std::string::npos || utf8_repair(text) != text) usage(fmt::format("/file: '{}' is not UTF-8 text", path));
   const size_t n_tokens = repl.engine().tokenize(text, false, false).size();
+  const Session& session = repl.conversation().session();
+  if (!session.is_endless() && n_tokens >= session.n_ctx()) usage(fmt::format("/file: '{}' has {}, and the context holds {}; it was not taken", path, counted(n_tokens, "token"), with_commas(session.n_ctx())));
   repl.attach(fmt::format("{}:\n```\n{}{}```\n\n", fs::path(path).filename().string(), text, text.ends_with('\n') ? "" : "\n"));
   repl.console().note(fmt::format("[{}: {}, {}, goes in front of your next message]", path, counted(size_t(std::count(text.begin(), text.end(), '\n')), "line"), counted(n_tokens, "token")));
 }
@@ -155,7 +161,7 @@ constexpr Command kCommands[] = {
     {"/clear", "", "start anew", clear},
     {"/save", "FILE", "save the conversation as .json (to go on later) or .md (to read)", save},
     {"/load", "FILE", "go on with a conversation saved as .json", load},
-    {"/file", "PATH", "put a file's text in front of your next message", file},
+    {"/file", "PATH", "put a file's text in front of your next message ('-' takes it away)", file},
     {"/set", "[NAME VALUE]", "show or change temp, top-k, top-p, min-p, repeat-penalty, repeat-last-n, seed, max", set},
     {"/think", "on|off|show|hide", "ask a reasoning model to think or not; show or hide what it thinks", think},
     {"/context", "", "how full the context is", context},

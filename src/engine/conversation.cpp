@@ -90,15 +90,17 @@ Conversation::Impl::Prompt Conversation::Impl::fit(const TurnOptions& turn) {
   const size_t n_ctx = session->max_tokens(), first_before = first;
   const size_t wanted_room = turn.n_predict > 0 ? std::min(size_t(turn.n_predict), n_ctx / kLeastRoomShare) : n_ctx / kLeastRoomShare;
   Prompt prompt = make_prompt();
+  size_t n_turns = 0;
   if (options.on_full == OnFull::kTrim && prompt.n_tokens() + wanted_room > n_ctx) {
-    size_t n_turns = 0;
     while (prompt.n_tokens() > n_ctx - n_ctx / kFreedShare && drop_oldest_turn()) {
       prompt = make_prompt();
       ++n_turns;
     }
-    if (n_turns > 0 && turn.on_trim) turn.on_trim(n_turns);
   }
-  if (prompt.n_tokens() < n_ctx) return prompt;
+  if (prompt.n_tokens() < n_ctx) {
+    if (n_turns > 0 && turn.on_trim) turn.on_trim(n_turns);
+    return prompt;
+  }
   first = first_before;
   if (options.on_full == OnFull::kStop && messages.size() > first + 1) {
     throw_error(ErrorKind::kUsage, "the context is full: with this message the conversation has {} tokens, and the context holds {}; take turns back, clear, give a larger -c, or let --on-full trim drop the oldest turns", prompt.n_tokens(), n_ctx);

@@ -167,6 +167,39 @@ class Commands(Chat):
         self.assertEqual(self.users(terminal), ["code.py:\n```\nprint(1)\nprint(2)\n```\n\nWhat does it print?"])
         self.ask(terminal, "/file ~/bytes", "is not UTF-8 text")
         self.ask(terminal, "/file ~/nothing", "cannot be read")
+        self.ask(terminal, "/file ~/code.py", "2 lines, \\d+ tokens")
+        self.ask(terminal, "/file -", "no file goes in front")
+        self.ask(terminal, "/file -", "no file stands in front")
+        self.say(terminal, "hello")
+        self.assertEqual(self.users(terminal)[-1], "hello")
+
+    def test_edit_leaves_the_file_in_front_as_it_was(self):
+        (self.home / "code.py").write_text("print(1)\n" * 20)
+        terminal = self.start()
+        self.ask(terminal, "/file ~/code.py", "20 lines")
+        self.say(terminal, "What does it print?")
+        before = self.users(terminal)
+        terminal.send("/edit\r")
+        terminal.expect("the file in front of it as it was")
+        terminal.expect(r"> What does it print\?")
+        terminal.send(BACKSPACE * len("print?"))
+        self.say(terminal, "do?")
+        self.assertEqual(self.users(terminal), [before[0].replace("it print?", "it do?")])
+
+    def test_a_file_that_is_too_long_is_not_in_front_of_every_further_message(self):
+        (self.home / "long").write_text("many words\n" * 1000)
+        (self.home / "most").write_text("xyz\n" * 48)
+        terminal = self.start("-c", "200", "-n", "4")
+        self.say(terminal, "hello")
+        self.ask(terminal, "/file ~/long", r"has [\d,]+ tokens, and the context holds 200; it was not taken")
+        self.ask(terminal, "/file ~/most", r"goes in front")
+        terminal.send("and with many more words than there are places left for " * 4 + "\r")
+        terminal.expect("text of /file is put away")
+        terminal.expect("this message is too long")
+        self.assertNotIn(b"left it", terminal.output)  # nothing was dropped for a message that does not fit anyway
+        terminal.expect(PROMPT)
+        self.say(terminal, "more")
+        self.assertEqual(self.users(terminal), ["hello", "more"])
 
     def test_exit(self):
         terminal = self.start()
