@@ -31,6 +31,9 @@ constexpr std::string_view kPasteEnd = "\x1b[201~";
 volatile sig_atomic_t window_changed = 0;
 void on_window_change(int) { window_changed = 1; }
 
+size_t count_lines(std::string_view text) { return size_t(std::count(text.begin(), text.end(), '\n')) + 1; }
+bool is_short(std::string_view text) { return text.size() <= kMostBytes && count_lines(text) <= kMostLines; }
+
 std::wstring to_wide(std::string_view text) {
   std::wstring out;
   for (size_t at = 0; at < text.size();) {
@@ -140,7 +143,7 @@ int LineEditor::read_byte() {
     if (window_changed) {
       window_changed = 0;
       el_resize(editor_);
-      el_wset(editor_, EL_REFRESH);
+      draw_again();
     }
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (::ppoll(&input, 1, nullptr, &before) < 0) {
@@ -169,8 +172,8 @@ int LineEditor::read_char(wchar_t& out) {
 int LineEditor::next_char(EditLine* editor, wchar_t* out) {
   LineEditor& me = *self(editor);
   if (!me.initial_.empty()) {
-    me.insert(std::exchange(me.initial_, {}));
-    el_wset(editor, EL_REFRESH);
+    el_winsertstr(editor, to_wide(me.compact_for_editing(std::exchange(me.initial_, {}))).c_str());
+    me.draw_again();
   }
   int n = me.read_char(*out);
   if (n == 1 && *out == 3) {  // Ctrl-C of a terminal that sends no signal
@@ -235,13 +238,33 @@ unsigned char LineEditor::on_end_of_input(EditLine* editor, int) {
 void LineEditor::insert(const std::string& text) { el_winsertstr(editor_, to_wide(compact(text)).c_str()); }
 
 std::string LineEditor::compact(const std::string& text) {
-  const size_t n_lines = size_t(std::count(text.begin(), text.end(), '\n')) + 1;
-  if (n_lines <= kMostLines && text.size() <= kMostBytes) return text;
+  if (is_short(text)) return text;
   for (const auto& [mark, original] : folded_) {
     if (original == text) return mark;
   }
+  const size_t n_lines = count_lines(text);
   folded_.emplace_back(fmt::format("[text {}: {} line{}, {} bytes]", folded_.size() + 1, n_lines, n_lines == 1 ? "" : "s", text.size()), text);
   return folded_.back().first;
+}
+
+/// A text that was sent before: the pastes in it become marks again, and of what is still long all but its last line, where a
+/// question stands as a rule. What is likely to be changed stays open to change.
+std::string LineEditor::compact_for_editing(const std::string& text) {
+  std::string out = text;
+  for (const auto& [mark, original] : folded_) {
+    for (size_t at = 0; (at = out.find(original, at)) != std::string::npos; at += mark.size()) out.replace(at, original.size(), mark);
+  }
+  if (is_short(out)) return out;
+  const size_t last_break = out.rfind('\n');
+  const bool can_keep_last = last_break != std::string::npos && last_break + 1 < out.size() && out.size() - last_break <= kMostBytes;
+  const size_t fold_end = can_keep_last ? last_break : out.size();
+  return compact(expand(out.substr(0, fold_end))) + out.substr(fold_end);
+}
+
+/// libedit draws from where the cursor is, and takes that for the beginning of the line.
+void LineEditor::draw_again() {
+  write_to_terminal("\r\x1b[J");
+  el_wset(editor_, EL_REFRESH);
 }
 
 std::string LineEditor::expand(const std::string& line) const {
@@ -272,7 +295,7 @@ LineEditor::End LineEditor::read(const std::string& prompt, const std::string& i
 
 void LineEditor::remember(const std::string& text) {
   HistEventW event;
-  history_w(history_, &event, H_ENTER, to_wide(compact(text)).c_str());
+  history_w(history_, &event, H_ENTER, to_wide(compact_for_editing(text)).c_str());
   if (history_file_.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(history_file_).parent_path(), ignored);
@@ -290,7 +313,7 @@ void LineEditor::load_history() {
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   const size_t first = lines.size() > size_t(kHistoryEntries) ? lines.size() - size_t(kHistoryEntries) : 0;
   HistEventW event;
-  for (size_t i = first; i < lines.size(); ++i) history_w(history_, &event, H_ENTER, to_wide(compact(unescaped(lines[i]))).c_str());
+  for (size_t i = first; i < lines.size(); ++i) history_w(history_, &event, H_ENTER, to_wide(compact_for_editing(unescaped(lines[i]))).c_str());
   if (first == 0) return;
   // Old entries go, so that the file does not grow for ever.
   std::ofstream out(history_file_, std::ios::trunc);

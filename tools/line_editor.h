@@ -37,6 +37,8 @@ class LineEditor {
   int read_char(wchar_t& out);
   void insert(const std::string& text);
   std::string compact(const std::string& text);
+  std::string compact_for_editing(const std::string& text);
+  void draw_again();
   std::string expand(const std::string& line) const;
   void load_history();
 

@@ -49,6 +49,37 @@ class Typing(Chat):
         self.say(terminal, " what is this?")
         self.assertEqual(self.users(terminal), ["look: a\nb\nc\nd", long + " what is this?"])
 
+    def test_the_question_beside_a_long_paste_can_be_corrected(self):
+        long = "\n".join("line %d of a file" % n for n in range(60))
+        terminal = self.start()
+        for question in ("before: %s", "%s behind"):
+            terminal.send(question.split("%s")[0] + PASTE % long)
+            terminal.expect("60 lines")
+            self.say(terminal, question.split("%s")[1])
+            terminal.send("/edit\r")
+            terminal.expect("back on the line")
+            terminal.settle()
+            shown = terminal.screen.text().splitlines()[-1]
+            self.assertRegex(shown, "^> " + re.escape(question).replace("%s", r"\[text 1: 60 lines, \d+ bytes\]") + "$")
+            self.say(terminal, "X")
+            self.assertEqual(self.users(terminal), [question % long + "X"])
+            terminal.send("/clear\r")
+            terminal.expect(PROMPT)
+        terminal.send(PASTE % long + " what?\r")
+        terminal.expect(r"\[prefill")
+        terminal.expect(PROMPT)
+        terminal.send(CTRL_D)
+        terminal.wait()
+        # The next start knows no pastes: what stands in front of the last line is one mark.
+        terminal = self.start()
+        terminal.send(UP)
+        terminal.settle()
+        mark, last = terminal.screen.text().splitlines()[-2:]
+        self.assertRegex(mark, r"^> \[text \d: 59 lines, \d+ bytes\]$")
+        self.assertEqual(last, "line 59 of a file what?")
+        self.say(terminal, "X")
+        self.assertEqual(self.users(terminal), [long + " what?X"])
+
     @needs_smol
     def test_a_paste_during_an_answer_is_one_message_too(self):
         terminal = self.start("-n", "12", "--temp", "0", model=SMOL)
