@@ -34,6 +34,14 @@ void refuse_options_as_values(const CLI::App& command) {
   }
 }
 
+/// An option given twice has its last value, so that a script's or an alias's can be changed at the end of the line. Not the model,
+/// which may be named in two ways, nor options that take lists.
+void last_value_wins(CLI::App& command) {
+  for (CLI::Option* option : command.get_options([](const CLI::Option* o) { return !o->get_positional() && o->get_items_expected_max() == 1; })) {
+    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw) option->take_last();
+  }
+}
+
 /// OpenMP's threads spin for milliseconds between two steps unless its settings say otherwise, and it reads those before main. On a
 /// busy machine the thread that they wait for could use that time (two busy processes beside it halve the speed once more), so the
 /// program starts itself again with a wait of some 20 microseconds. Whoever has chosen one is left alone.
@@ -56,7 +64,10 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   for (const auto add : kCommands) add(app);
-  for (CLI::App* command : app.get_subcommands({})) command->parse_complete_callback([command] { refuse_options_as_values(*command); });
+  for (CLI::App* command : app.get_subcommands({})) {
+    last_value_wins(*command);
+    command->parse_complete_callback([command] { refuse_options_as_values(*command); });
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

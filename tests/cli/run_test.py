@@ -1,6 +1,7 @@
 """quern run as a user meets it: stdout is the answer alone, the report is right, errors have their exit status."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,19 @@ class Run(unittest.TestCase):
             self.assertEqual(got.returncode, 2, (args, got.stderr))
             self.assertEqual(got.stdout, b"", args)
             self.assertLessEqual(got.stderr.decode().strip().count("\n"), 1, got.stderr)
+
+    def test_an_option_given_twice_has_its_last_value(self):
+        def out(*args):
+            got = run(TINY, "--raw", "-p", "abc", "-n", 8, "-t", 1, *args)
+            self.assertEqual(got.returncode, 0, got.stderr)
+            return got.stdout, re.search(rb"types .*", got.stderr).group()
+
+        last = out("--temp", "2", "--seed", "7", "--kv-type", "f32")
+        self.assertEqual(out("--seed", "1", "--temp", "0", "--kv-type", "int8", "--temp", "2", "--kv-type", "f32", "--seed=7"), last)
+        self.assertNotEqual(out("--temp", "2", "--seed", "1", "--kv-type", "f32"), last)
+        # Two models, and options that exclude each other, stay errors.
+        for args in (["-m", TINY], ["another"], ["--kv-type", "f16", "--kv-type", "f32", "--v-type", "f32"]):
+            self.assertEqual(run(TINY, "--raw", "-p", "abc", "-n", 2, *args).returncode, 2, args)
 
     def test_a_model_that_is_not_there_has_status_3(self):
         for path in ("no/such/file.gguf", "/tmp"):
