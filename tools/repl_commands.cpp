@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "base/utf8.h"
 #include "repl.h"
@@ -90,9 +93,14 @@ void stats(Repl& repl, const std::string&) {
 
 void set(Repl& repl, const std::string& argument) {
   if (argument.empty()) return repl.console().result(settings_text(repl.options()));
-  std::istringstream words(argument);
-  std::string name, value;
-  words >> name >> value;
+  std::string given = argument;
+  std::replace(given.begin(), given.end(), '=', ' ');
+  std::istringstream words(given);
+  std::string name, value, more;
+  words >> name;
+  if (name == "parameter") words >> name;  // as ollama has it
+  words >> value >> more;
+  if (!more.empty()) usage(fmt::format("/set takes a name and one value, but '{}' follows '{}'", more, value));
   const std::string done = change_setting(repl.options(), name, value);
   if (name == "seed") repl.restart_seed();
   repl.console().note("[" + done + "]");
@@ -152,6 +160,9 @@ void file(Repl& repl, const std::string& path) {
 
 void leave(Repl& repl, const std::string&) { repl.leave(); }
 
+/// What the same command is called elsewhere; understood, and in no list.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {{"/quit", "/exit"}, {"/bye", "/exit"}, {"/?", "/help"}, {"/read", "/file"}};
+
 constexpr Command kCommands[] = {
     {"/help", "", "this list", help},
     {"/system", "[TEXT]", "show or set the system prompt ('-' takes it away)", system},
@@ -185,6 +196,33 @@ std::vector<std::string> matching(const std::vector<std::string>& texts, const s
   return out;
 }
 
+/// How many characters differ, are missing or too many (Levenshtein).
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) diagonal = std::exchange(row[j + 1], std::min({row[j + 1] + 1, row[j] + 1, diagonal + (a[i] != b[j])}));
+  }
+  return row[b.size()];
+}
+
+/// The command that a mistyped one was meant to be: one it begins, or one that differs in at most two places; empty for none.
+std::string nearest_command(const std::string& typed) {
+  constexpr size_t kMostDifferences = 2;
+  std::string nearest;
+  size_t least = kMostDifferences + 1;
+  for (const Command& command : kCommands) {
+    const std::string_view name = command.name;
+    const size_t n = typed.size() > 2 && name.starts_with(typed) ? 1 : distance(typed, name);
+    if (n < least && n + 2 < name.size()) {
+      least = n;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
 std::vector<std::string> matching_files(const std::string& command, const std::string& path) {
   const fs::path wanted = expand_home(path);
   std::vector<std::string> out;
@@ -209,7 +247,11 @@ void Repl::command(const std::string& line) {
   for (const Command& row : kCommands) {
     if (name == row.name) return row.run(*this, argument);
   }
-  usage(fmt::format("there is no command '{}'; /help lists them, and a message that begins with / is written with //", name));
+  for (const auto& [other, known] : kOtherNames) {
+    if (name == other) return command(known + (argument.empty() ? "" : " " + argument));
+  }
+  const std::string nearest = nearest_command(name);
+  usage(fmt::format("there is no command '{}'{}; /help lists them, and a message that begins with / is written with //", name, nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
 }
 
 std::vector<std::string> complete_input(const std::string& before_cursor) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace quern::cli {
 namespace {
@@ -31,6 +33,15 @@ const Setting kSettings[] = {
     {"max", -1, kMany, true, "most tokens of an answer; -1: until its end", [](const ReplOptions& o) { return double(o.n_predict); }, [](ReplOptions& o, double v) { o.n_predict = int(v); }},
 };
 
+/// Names as other programs write them: top_p, temperature, num_predict.
+std::string usual_name(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const auto& [other, known] : {std::pair("temperature", "temp"), {"num-predict", "max"}, {"n-predict", "max"}, {"predict", "max"}}) {
+    if (name == other) return known;
+  }
+  return name;
+}
+
 }  // namespace
 
 std::vector<std::string> setting_names() {
@@ -45,7 +56,8 @@ std::string settings_text(const ReplOptions& options) {
   return out;
 }
 
-std::string change_setting(ReplOptions& options, const std::string& name, const std::string& value) {
+std::string change_setting(ReplOptions& options, const std::string& typed_name, const std::string& value) {
+  const std::string name = usual_name(typed_name);
   for (const Setting& setting : kSettings) {
     if (name != setting.name) continue;
     char* end = nullptr;
@@ -57,7 +69,7 @@ std::string change_setting(ReplOptions& options, const std::string& name, const 
     setting.set(options, number);
     return fmt::format("{} is {} now", name, value);
   }
-  throw Error(ErrorKind::kUsage, fmt::format("/set: there is no setting '{}'; there are {}", name, fmt::join(setting_names(), ", ")));
+  throw Error(ErrorKind::kUsage, fmt::format("/set: there is no setting '{}'; there are {}", typed_name, fmt::join(setting_names(), ", ")));
 }
 
 }  // namespace quern::cli

@@ -58,6 +58,8 @@ class Commands(Chat):
     def test_an_unknown_command_is_named_and_not_sent(self):
         terminal = self.start()
         self.ask(terminal, "/nonsense please", r"there is no command '/nonsense'")
+        for typed, meant in (("/stat", "/stats"), ("/hlep", "/help"), ("/contxt", "/context"), ("/reg", "/regen")):
+            self.ask(terminal, typed, r"there is no command '%s' \(did you mean %s\?\)" % (typed, meant))
         self.assertEqual(self.messages(terminal), [])
         self.say(terminal, "//etc/fstab is a file")
         self.assertEqual(self.users(terminal), ["/etc/fstab is a file"])
@@ -126,7 +128,9 @@ class Commands(Chat):
         self.ask(terminal, "/set", r"temp .*top-k .*top-p .*min-p .*repeat-penalty .*seed .*max ")
         self.ask(terminal, "/set max 3", "max is 3 now")
         self.assertIn("decode 3 tokens", self.say(terminal, "hello"))
-        for line, message in (("/set temp x", "not allowed"), ("/set temp", "not allowed"), ("/set top-p 1.5", "from 0 to 1"), ("/set top-k 1.5", "whole number"), ("/set nonsense 1", "there is no setting 'nonsense'")):
+        for line, message in (("/set temp x", "not allowed"), ("/set temp", "not allowed"), ("/set top-p 1.5", "from 0 to 1"), ("/set top-k 1.5", "whole number"), ("/set nonsense 1", "there is no setting 'nonsense'"), ("/set temp 1 2", "'2' follows '1'")):
+            self.ask(terminal, line, message)
+        for line, message in (("/set top_p 0.5", "top-p is 0.5 now"), ("/set temperature=0.25", "temp is 0.25 now"), ("/set parameter num_predict 3", "max is 3 now")):
             self.ask(terminal, line, message)
         self.ask(terminal, "/set temp 2", "temp is 2 now")
         answers = []
@@ -202,9 +206,10 @@ class Commands(Chat):
         self.assertEqual(self.users(terminal), ["hello", "more"])
 
     def test_exit(self):
-        terminal = self.start()
-        terminal.send("/exit\r")
-        self.assertEqual(terminal.wait(), 0)
+        for name in ("/exit", "/quit", "/bye"):
+            terminal = self.start()
+            terminal.send(name + "\r")
+            self.assertEqual(terminal.wait(), 0)
 
 
 class Pipes(Chat):
