@@ -2,6 +2,7 @@
 #include "console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,7 +83,7 @@ void Console::answer(std::string_view text, bool dim) {
     out = dim ? kDim : kNormal;
     dim_ = dim;
   }
-  out += out_terminal_ ? harmless(text) : text;
+  out += out_terminal_ ? wrap_.feed(harmless(text), columns()) : text;
   at_line_start_ = text.back() == '\n';
   write_out(out);
 }
@@ -92,7 +93,16 @@ void Console::end_answer() {
   dim_ = false;
   if (!at_line_start_) out += '\n';
   at_line_start_ = true;
+  wrap_ = WordWrap();
   write_out(out);
+}
+
+/// Of the terminal now; 0 where lines are left to it.
+size_t Console::columns() const {
+  const char* term = std::getenv("TERM");
+  winsize size = {};
+  if ((term && std::string_view(term) == "dumb") || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
 }
 
 void Console::result(std::string_view text) {
@@ -102,6 +112,11 @@ void Console::result(std::string_view text) {
 
 void Console::note(std::string_view text) {
   if (quiet_) return;
+  if (!at_line_start_ && out_terminal_ && err_terminal_) {  // in the middle of an answer
+    write_out("\n");
+    at_line_start_ = true;
+    wrap_.at_line_start();
+  }
   std::fflush(stdout);
   const bool dim = err_terminal_ && colours_;
   write_stderr(fmt::format("{}{}{}\n", dim ? kDim : "", text, dim ? kNormal : ""));

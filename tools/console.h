@@ -7,6 +7,8 @@
 #include <string_view>
 #include <thread>
 
+#include "word_wrap.h"
+
 namespace quern::cli {
 
 /// A line on stderr that moves while something takes long; it appears after 0.3 s and only on a terminal.
@@ -35,7 +37,7 @@ class Console {
 
   bool quiet() const { return quiet_; }
   bool err_is_terminal() const { return err_terminal_; }
-  /// Part of an answer. @throws Error(kRuntime) when it cannot be written.
+  /// Part of an answer; on a terminal its lines are broken between words. @throws Error(kRuntime) when it cannot be written.
   void answer(std::string_view text, bool dim);
   /// The end of an answer: colours off, and a line break where one is missing.
   void end_answer();
@@ -47,8 +49,11 @@ class Console {
   void error(std::string_view text);
 
  private:
+  size_t columns() const;
+
   const bool quiet_, out_terminal_, err_terminal_, colours_;
   bool dim_ = false, at_line_start_ = true;
+  WordWrap wrap_;
 };
 
 }  // namespace quern::cli

@@ -163,6 +163,31 @@ class Typing(Chat):
 
 
 class Looks(Chat):
+    @needs_smol
+    def test_an_answer_is_broken_between_words_on_a_terminal_alone(self):
+        args = ("--temp", "0", "-n", "100", "--quiet")
+        question = "Tell me about the history of Rome in a long paragraph."
+        plain = self.pipe(question + "\n", *args, model=SMOL).stdout.decode()
+        self.assertNotIn("\x1b", plain)
+        for columns in (100, 40, 23):
+            terminal = self.start(*args, model=SMOL, rows=60, columns=columns)
+            terminal.send("/system\r" + question + "\r")
+            terminal.expect(r"paragraph\.\r\n")
+            terminal.expect(PROMPT)
+            terminal.settle()
+            shown = terminal.screen.text()
+            shown = shown[shown.index("paragraph.") + len("paragraph.\n"):].rsplit("\n>", 1)[0]
+            self.assertGreater(len(shown.splitlines()), len(plain.splitlines()) + 2)
+            self.assertEqual(shown.split(), plain.split())
+            lines = shown.splitlines()
+            for line, following in zip(lines, lines[1:]):  # full, unless a paragraph ends there
+                if line not in plain.splitlines() and not any(text.endswith(line) for text in plain.splitlines()):
+                    self.assertGreater(len(line) + 1 + len(following.split(" ")[0]), columns, (line, following))
+        dumb = self.start(*args, model=SMOL, rows=60, columns=40, env={"TERM": "dumb"})
+        dumb.send(question + "\r")
+        dumb.expect(PROMPT)
+        self.assertNotIn(b"G\x1b[K", dumb.output)
+
     def test_colours_and_no_color(self):
         terminal = self.start()
         self.say(terminal, "hello")

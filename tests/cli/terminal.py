@@ -58,7 +58,7 @@ class Screen:
                 self.lines[self.row][max(0, self.column - 1)] += c
                 return
             width = 2 if unicodedata.east_asian_width(c) in "WF" else 1
-            if self.column + width > self.columns:
+            if self.column + width > self.columns:  # as late as that: behind a full line the cursor waits
                 self.column = 0
                 self.newline()
             self.lines[self.row][self.column] = c
