@@ -18,7 +18,8 @@ struct BenchPoint {
   std::vector<double> prefill_tps, decode_tps;  ///< one a repeat
   uint64_t kv_bytes = 0;
   std::vector<TokenId> tokens;             ///< the first greedy ones
-  std::vector<TokenId> expected;           ///< what the check saw in their place
+  std::vector<TokenId> expected;           ///< what the check saw in their place; empty where bench was stopped before it
+  bool is_checked() const { return !expected.empty(); }
   bool correct() const { return tokens == expected; }
   bool is_repeatable = true;               ///< every repeat gave the same tokens
 };

@@ -167,19 +167,27 @@ void run(Options& o) {
   results.work = model_work(*engine);
   results.kv_type = o.kv_types[0];
   results.threads = *std::max_element(o.threads.begin(), o.threads.end());
+  bool is_stopped = false;
   {
     const Progress progress(o.model.quiet);
     progress.say("the machine");
     for (const int threads : o.threads) results.machine.push_back(measure_machine(*engine, threads, &interrupt_flag()));
     // Bring the weights into memory and the threads to life; not counted.
     for (const int threads : o.threads) measure_run(*engine, setting_of(o, threads, o.kv_types[0]), bench_prompt(*engine, 4), 1);
-    measure_points(o, *engine, progress, results);
-    measure_curves(o, *engine, progress, results);
+    try {
+      measure_points(o, *engine, progress, results);
+      measure_curves(o, *engine, progress, results);
+    } catch (const Error& error) {  // what has been measured by now took minutes: it is shown
+      std::erase_if(results.points, [](const BenchPoint& p) { return p.prefill_tps.empty(); });
+      if (error.kind() != ErrorKind::kInterrupted || results.points.empty()) throw;
+      is_stopped = true;
+    }
   }
   if (o.json) print_bench_json(results, stdout);
   else print_bench_table(results, stdout);
   if (!o.html.empty()) write_html(o.html, bench_html(results));
   if (!results.all_correct()) throw Error(ErrorKind::kRuntime, "the tokens of a measured run are not those that were expected: its speed means nothing");
+  if (is_stopped) throw Error(ErrorKind::kInterrupted, "interrupted: only what was measured by then is shown");
 }
 
 }  // namespace

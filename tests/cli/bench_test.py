@@ -2,8 +2,10 @@
 import html.parser
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -74,6 +76,23 @@ class Bench(unittest.TestCase):
         self.assertIn("its speed means nothing", result.stderr)
         self.assertEqual(lines_of(result)[-1]["check"], "failed")
         self.assertIn("FAILED", bench(*[o for o in options if o != "--json"], "--expect", ",".join(map(str, tokens))).stdout)
+
+    def test_stopped_it_shows_what_it_measured(self):
+        command = [QUERN, "bench", str(TINY), "--repeats", "1000", "--depths", "16,64", "--gen", "16", "--json"]
+        depths = []
+        for seconds in (2, 4, 8, 16, 32):  # until the machine itself has been measured there is nothing to show
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                time.sleep(seconds)
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130)
+            self.assertIn("interrupted", err)
+            rows = [row for row in map(json.loads, out.splitlines()) if row["bench"] == "depth"]
+            depths = [row["depth"] for row in rows]
+            if len(depths) == 2:
+                break
+        self.assertEqual(depths, [16, 64])
+        self.assertEqual({row["check"] for row in rows}, {"none"})
 
     def test_curves_and_stages(self):
         lines = {line["bench"] + line.get("what", ""): line for line in lines_of(bench("--depths", 8, "--gen", 12, "--widths", "--no-cache=10", "--profile", "--json"))}
