@@ -162,8 +162,8 @@ std::string table(const BenchResults& r) {
     out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td><td>{:.0f} %</td>", p.threads, escape_html(p.kv_type), with_commas(p.n_prompt), median(p.prefill_tps), 100 * r.peak_share(p));
     if (p.n_decode) out += fmt::format("<td>{:.1f}</td><td>{:.1f}</td><td>{:.1f}</td><td>{:.0f} %</td>", median(p.decode_tps), double(r.work.weight_bytes + p.kv_bytes) * 1e-6, r.decode_gb_per_s(p), 100 * r.bus_share(p));
     else out += "<td></td><td></td><td></td><td></td>";
-    if (p.is_repeatable && !p.is_checked()) out += "<td>not checked</td></tr>\n";
-    else out += p.correct() && p.is_repeatable ? "<td class=\"good\">yes</td></tr>\n" : "<td class=\"bad\">NO</td></tr>\n";
+    if (p.check() == BenchCheck::kNotChecked) out += "<td>not checked</td></tr>\n";
+    else out += p.check() == BenchCheck::kOk ? "<td class=\"good\">yes</td></tr>\n" : "<td class=\"bad\">NO</td></tr>\n";
   }
   return out + "</tbody></table></div>\n";
 }

@@ -44,6 +44,13 @@ void print_no_cache(const BenchResults& r, std::FILE* out) {
   fmt::print(out, "  the tokens are {}\n", n.same_tokens ? "the same" : "NOT THE SAME");
 }
 
+std::string check_text(const BenchPoint& p) {
+  if (p.check() == BenchCheck::kOk) return "ok";
+  if (p.check() == BenchCheck::kNotChecked) return "not checked";
+  if (!p.is_repeatable) return "FAILED: repeats differ";
+  return fmt::format("FAILED: {} where {} was expected", fmt::join(p.tokens, " "), fmt::join(p.expected, " "));
+}
+
 nlohmann::ordered_json point_json(const BenchResults& r, const BenchPoint& p) {
   nlohmann::ordered_json json = {{"bench", p.n_decode ? "depth" : "prompt"}, {"engine", "quern " QUERN_VERSION}, {"model", file_name(r.model.path)},
                                  {"isa", r.isa}, {"threads", p.threads}, {"kv", p.kv_type}, {"repeats", p.prefill_tps.size()}};
@@ -62,7 +69,7 @@ nlohmann::ordered_json point_json(const BenchResults& r, const BenchPoint& p) {
     json["gb_per_s"] = r.decode_gb_per_s(p);
     json["bus_share"] = r.bus_share(p);
   }
-  json["check"] = !p.is_repeatable || (p.is_checked() && !p.correct()) ? "failed" : p.is_checked() ? "ok" : "none";
+  json["check"] = p.check() == BenchCheck::kFailed ? "failed" : p.check() == BenchCheck::kOk ? "ok" : "none";
   json["tokens"] = p.tokens;
   return json;
 }
@@ -70,6 +77,12 @@ nlohmann::ordered_json point_json(const BenchResults& r, const BenchPoint& p) {
 }  // namespace
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+BenchCheck BenchPoint::check() const {
+  if (!is_repeatable) return BenchCheck::kFailed;
+  if (expected.empty()) return BenchCheck::kNotChecked;
+  return tokens == expected ? BenchCheck::kOk : BenchCheck::kFailed;
+}
 
 const MachineFigures& BenchResults::machine_of(int n_threads) const {
   return *std::find_if(machine.begin(), machine.end(), [&](const MachineFigures& m) { return m.threads == n_threads; });
@@ -80,8 +93,8 @@ double BenchResults::prefill_gop_per_s(const BenchPoint& p) const {
   return 2e-9 * (double(work.layer_macs) + double(work.output_macs) / double(p.n_prompt)) * median(p.prefill_tps);
 }
 double BenchResults::peak_share(const BenchPoint& p) const { return prefill_gop_per_s(p) / machine_of(p.threads).int8_gop_per_s; }
-bool BenchResults::all_correct() const {
-  return std::all_of(points.begin(), points.end(), [](const BenchPoint& p) { return p.is_repeatable && (!p.is_checked() || p.correct()); }) && (!no_cache || no_cache->same_tokens);
+bool BenchResults::any_failed() const {
+  return std::any_of(points.begin(), points.end(), [](const BenchPoint& p) { return p.check() == BenchCheck::kFailed; }) || (no_cache && !no_cache->same_tokens);
 }
 
 void print_bench_table(const BenchResults& r, std::FILE* out) {
@@ -94,7 +107,7 @@ void print_bench_table(const BenchResults& r, std::FILE* out) {
     fmt::print(out, "{:>7} {:>5} {:>7} {:>13.1f} {:>8.0f} {:>6.0f} %", p.threads, p.kv_type, p.n_prompt, median(p.prefill_tps), r.prefill_gop_per_s(p), 100 * r.peak_share(p));
     if (p.n_decode) fmt::print(out, " {:>12.1f} {:>10.1f} {:>7.1f} {:>5.0f} %", median(p.decode_tps), double(r.work.weight_bytes + p.kv_bytes) * 1e-6, r.decode_gb_per_s(p), 100 * r.bus_share(p));
     else fmt::print(out, " {:>12} {:>10} {:>7} {:>7}", "", "", "", "");
-    fmt::print(out, "  {}\n", !p.is_repeatable ? "FAILED: repeats differ" : !p.is_checked() ? "not checked" : p.correct() ? "ok" : fmt::format("FAILED: {} where {} was expected", fmt::join(p.tokens, " "), fmt::join(p.expected, " ")));
+    fmt::print(out, "  {}\n", check_text(p));
   }
   if (r.widths) print_widths(r, out);
   if (r.no_cache) print_no_cache(r, out);

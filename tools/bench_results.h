@@ -10,6 +10,8 @@
 
 namespace quern::cli {
 
+enum class BenchCheck { kOk, kNotChecked, kFailed };
+
 /// One combination of threads, cache type and depth.
 struct BenchPoint {
   int threads = 0;
@@ -19,9 +21,8 @@ struct BenchPoint {
   uint64_t kv_bytes = 0;
   std::vector<TokenId> tokens;             ///< the first greedy ones
   std::vector<TokenId> expected;           ///< what the check saw in their place; empty where bench was stopped before it
-  bool is_checked() const { return !expected.empty(); }
-  bool correct() const { return tokens == expected; }
   bool is_repeatable = true;               ///< every repeat gave the same tokens
+  BenchCheck check() const;
 };
 
 struct BenchWidths {
@@ -48,7 +49,7 @@ struct BenchResults {
   double bus_share(const BenchPoint& point) const;
   double prefill_gop_per_s(const BenchPoint& point) const;
   double peak_share(const BenchPoint& point) const;
-  bool all_correct() const;
+  bool any_failed() const;
 };
 
 std::string file_name(const std::string& path);
