@@ -370,6 +370,16 @@ consteval Codebook<kEntries, kWidth> unpack(const std::array<uint16_t, kEntries>
   return out;
 }
 
+/// Digits j and j + 4 of two bits to the nibbles of byte j.
+template <size_t kEntries>
+consteval Ranks<kEntries> ranks(const std::array<uint16_t, kEntries>& packed) {
+  Ranks<kEntries> out{};
+  for (size_t i = 0; i < kEntries; ++i) {
+    for (size_t j = 0; j < 8; ++j) out[i] |= uint32_t(packed[i] >> (2 * j) & 3) << (8 * (j % 4) + 4 * (j / 4));
+  }
+  return out;
+}
+
 constexpr std::array<int8_t, 3> kIq2Levels = {8, 25, 43};
 constexpr std::array<int8_t, 8> kIq3XxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};
 constexpr std::array<int8_t, 8> kIq3SLevels = {1, 3, 5, 7, 9, 11, 13, 15};
@@ -383,5 +393,10 @@ alignas(64) const Codebook<1024, 8> kIq2SGrid = unpack<8, 2>(kIq2SPacked, kIq2Le
 alignas(64) const Codebook<256, 4> kIq3XxsGrid = unpack<4, 4>(kIq3XxsPacked, kIq3XxsLevels);
 alignas(64) const Codebook<512, 4> kIq3SGrid = unpack<4, 4>(kIq3SPacked, kIq3SLevels);
 alignas(64) const Codebook<2048, 8> kIq1Grid = unpack<8, 2>(kIq1Packed, kIq1Levels);
+
+alignas(64) const Ranks<256> kIq2XxsRanks = ranks(kIq2XxsPacked);
+alignas(64) const Ranks<512> kIq2XsRanks = ranks(kIq2XsPacked);
+alignas(64) const Ranks<1024> kIq2SRanks = ranks(kIq2SPacked);
+alignas(64) const Ranks<2048> kIq1Ranks = ranks(kIq1Packed);
 
 }  // namespace quern

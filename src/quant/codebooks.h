@@ -18,6 +18,16 @@ extern const Codebook<256, 4> kIq3XxsGrid;  ///< levels 4, 12, 20, 28, 36, 44, 5
 extern const Codebook<512, 4> kIq3SGrid;    ///< levels 1, 3, … 15
 extern const Codebook<2048, 8> kIq1Grid;
 
+/// A grid of 8 elements for kernels that look up many rows at once. Byte j of an entry holds the ranks of element j (low nibble) and of
+/// element j + 4 (high nibble): 0, 1, 2 for levels 8, 25, 43 or −1, 0, 1.
+template <size_t kEntries>
+using Ranks = std::array<uint32_t, kEntries>;
+
+extern const Ranks<256> kIq2XxsRanks;
+extern const Ranks<512> kIq2XsRanks;
+extern const Ranks<1024> kIq2SRanks;
+extern const Ranks<2048> kIq1Ranks;
+
 /// Eight sign bits from a 7-bit index: bit 7 makes their number even.
 constexpr uint8_t even_signs(uint32_t index) {
   return uint8_t((index & 127) | uint32_t(__builtin_parity(index & 127)) << 7);

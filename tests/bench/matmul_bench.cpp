@@ -16,7 +16,8 @@ namespace {
 
 constexpr TensorType kTypes[] = {TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K,
                                  TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
-                                 TensorType::MXFP4, TensorType::IQ2_XXS, TensorType::IQ3_S, TensorType::TQ2_0};
+                                 TensorType::MXFP4, TensorType::IQ2_XXS, TensorType::IQ2_XS, TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S,
+                                 TensorType::IQ1_S, TensorType::IQ1_M, TensorType::TQ1_0, TensorType::TQ2_0};
 
 /// One matrix and its activations; weights repeat one random strip, because making gigabytes of random bytes takes longer than the test.
 struct Problem {

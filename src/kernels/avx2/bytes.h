@@ -43,6 +43,8 @@ inline Bytes about(Bytes centre, Bytes a, Bytes bits, Bytes mask) {
 }
 /// a + 1 where x ≥ least, unsigned bytes.
 inline Bytes count_at_least(Bytes a, Bytes x, Bytes least) { return _mm256_sub_epi8(a, _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x)); }
+/// The dword of a table that each dword of index names.
+inline Bytes gather(const void* table, Bytes index) { return _mm256_i32gather_epi32(static_cast<const int*>(table), index, 4); }
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm256_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm256_unpacklo_epi64(a, b); }

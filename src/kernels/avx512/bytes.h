@@ -46,6 +46,8 @@ inline Bytes about(Bytes centre, Bytes a, Bytes bits, Bytes mask) {
 }
 /// a + 1 where x ≥ least, unsigned bytes.
 inline Bytes count_at_least(Bytes a, Bytes x, Bytes least) { return _mm512_mask_add_epi8(a, _mm512_cmpge_epu8_mask(x, least), a, _mm512_set1_epi8(1)); }
+/// The dword of a table that each dword of index names.
+inline Bytes gather(const void* table, Bytes index) { return _mm512_i32gather_epi32(index, table, 4); }
 inline Bytes low_dwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi32(a, b); }
 inline Bytes high_dwords(Bytes a, Bytes b) { return _mm512_unpackhi_epi32(a, b); }
 inline Bytes low_qwords(Bytes a, Bytes b) { return _mm512_unpacklo_epi64(a, b); }

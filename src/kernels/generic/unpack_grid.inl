@@ -1,37 +1,39 @@
-// Formats whose codes come from large tables, IQ1 to IQ3, and the base-3 digits of TQ1_0. The entries are looked up row by row, which no
-// vector instruction does faster; signs, shifts and scales are then applied to the rows side by side. Where bits lie is said in
+// Formats whose codes come from large tables, IQ1 to IQ3, and the base-3 digits of TQ1_0. One gather looks up an entry of every row;
+// that is far faster than row by row, where each index is cut out and each entry stored by itself. Where bits lie is said in
 // quant/decode_iq.cpp.
 #include "quant/codebooks.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-/// The entries of one block of every row, not yet signed.
-struct GridRows {
-  alignas(64) int8_t elems[kPartRows][256];
+/// kCount bits of dwords from bit kFrom on, as bits 8 and above.
+template <int kFrom, int kCount>
+inline Bytes above_byte(Bytes a) {
+  const Bytes mask = set1_dword(((1u << kCount) - 1) << 8);
+  if constexpr (kFrom >= 8) return bit_and(shift_right<kFrom - 8>(a), mask);
+  else return bit_and(shift_left<8 - kFrom>(a), mask);
+}
 
-  /// Entry k of each group g is grid[index_of(block, g, k)]. One group after the other: GCC would compute all indices of the block
-  /// first and spill them.
-  template <typename Block, size_t kEntries, size_t kWidth, typename IndexOf>
-  [[gnu::always_inline]] void look_up(Rows rows, const Codebook<kEntries, kWidth>& grid, IndexOf index_of) {
-    for (size_t r = 0; r < kPartRows; ++r) {
-      const Block& block = *reinterpret_cast<const Block*>(rows.base + r * rows.stride);  // packed, so without alignment
-#pragma GCC unroll 1
-      for (size_t g = 0; g < 8; ++g) {
-        unroll<int(32 / kWidth)>([&](auto k) __attribute__((always_inline)) { std::memcpy(elems[r] + 32 * g + kWidth * k, &grid[index_of(block, g, size_t(k))], kWidth); });
-      }
-    }
-  }
-  /// Elements 16·sixteenth … + 15 as four quads.
-  Four quads(size_t sixteenth) const { return load_quads({reinterpret_cast<const std::byte*>(elems[0]) + 16 * sixteenth, sizeof elems[0]}, 0); }
-};
+/// A quad of a group as codes kOffset ± entry; bit i of `signs` (a dword a row) is the sign of element i of the group.
+template <int kOffset, int kQuad, typename Output>
+[[gnu::always_inline]] inline void set_signed(Output& out, size_t group, Bytes entry, Bytes signs) {
+  out.set_codes(group, kQuad, about(set1_byte(kOffset), entry, quad_bits<kQuad>(signs), quad_mask<kQuad>()));
+}
 
-/// A group's elements as codes kOffset ± entry; bit i of `signs` (a dword a row) is the sign of element i.
-template <int kOffset, typename Output>
-[[gnu::always_inline]] inline void set_signed(Output& out, size_t group, const GridRows& rows, Bytes signs) {
-  const Four low = rows.quads(2 * group), high = rows.quads(2 * group + 1);
-  unroll<8>([&](auto q) __attribute__((always_inline)) {
-    out.set_codes(group, q, about(set1_byte(kOffset), q < 4 ? low.v[q % 4] : high.v[q % 4], quad_bits<q>(signs), quad_mask<q>()));
+inline constexpr int8_t kIq2Levels[16] = {8, 25, 43};
+inline constexpr int8_t kIq1Levels[16] = {0, 8, 16};
+
+/// levels[rank] of the elements of one half of an entry of ranks. What else lies in the bytes does not matter to shuffle_bytes: ranks are
+/// below 4, so that no byte's top bit is set.
+template <int kHalf>
+inline Bytes level_of(const int8_t (&levels)[16], Bytes ranks) { return shuffle_bytes(set1_16(levels), kHalf ? shift_right<4>(ranks) : ranks); }
+
+/// A group of IQ2. index_of(k): the entry of elements 8k … 8k + 7, a dword a row.
+template <typename Output, size_t kEntries, typename IndexOf>
+[[gnu::always_inline]] inline void set_iq2(Output& out, size_t group, const Ranks<kEntries>& grid, Bytes signs, IndexOf index_of) {
+  unroll<4>([&](auto k) __attribute__((always_inline)) {
+    const Bytes ranks = gather(grid.data(), index_of(k));
+    unroll<2>([&](auto half) __attribute__((always_inline)) { set_signed<43, 2 * k + half>(out, group, level_of<half>(kIq2Levels, ranks), signs); });
   });
 }
 
@@ -56,15 +58,13 @@ struct Unpack<TensorType::IQ2_XXS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_XXS;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq2XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[2 * g] >> (8 * k) & 255; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     unroll<4>([&](auto pair) __attribute__((always_inline)) {  // 16 bytes: indices and the rest, of two groups
       const Four q = load_quads(rows, offsetof(Block, qs) + 16 * pair);
       unroll<2>([&](auto i) __attribute__((always_inline)) {
         constexpr int kGroup = 2 * pair + i;
         const Bytes rest = q.v[2 * i + 1];
-        set_signed<43>(out, kGroup, grid, packed_signs(rest));
+        set_iq2(out, kGroup, kIq2XxsRanks, packed_signs(rest), [&](auto k) { return zero_extend_byte<k>(q.v[2 * i]); });
         out.set_scale(kGroup, top_scale(rest));
         out.group_done(kGroup);
       });
@@ -86,8 +86,6 @@ struct Unpack<TensorType::IQ2_XS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_XS;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq2XsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] & 511; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     const Four end = load_quads(rows, sizeof(Block) - 16);
     const Bytes scales[2] = {end.v[2], end.v[3]};
@@ -95,7 +93,8 @@ struct Unpack<TensorType::IQ2_XS> {
       const Four q = load_quads(rows, offsetof(Block, qs) + 16 * pair);
       unroll<2>([&](auto i) __attribute__((always_inline)) {  // bits 9 … 15 of four int16 to four bytes
         const Bytes seven = bit_or(shuffle_bytes(shift_right<1>(q.v[2 * i]), within_dwords<1, 3, -1, -1>()), shuffle_bytes(shift_right<1>(q.v[2 * i + 1]), within_dwords<-1, -1, 1, 3>()));
-        set_signed<43>(out, 2 * pair + i, grid, even_signs(bit_and(seven, set1_byte(0x7f))));
+        set_iq2(out, 2 * pair + i, kIq2XsRanks, even_signs(bit_and(seven, set1_byte(0x7f))),
+                [&](auto k) { return bit_and(shift_right<k % 2 * 16>(q.v[2 * i + k / 2]), set1_dword(511)); });
         finish_nibble_scales(scales, out, Int<2 * pair + i>());
       });
     });
@@ -107,15 +106,13 @@ struct Unpack<TensorType::IQ2_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ2_S;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq2SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << (8 - 2 * k) & 768); });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
-    const Four end = load_quads(rows, sizeof(Block) - 16);
+    const Four end = load_quads(rows, offsetof(Block, qh));
     const Bytes scales[2] = {end.v[2], end.v[3]};
     unroll<2>([&](auto n) __attribute__((always_inline)) {
-      const Four signs = load_quads(rows, offsetof(Block, signs) + 16 * n);
+      const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * n), signs = load_quads(rows, offsetof(Block, signs) + 16 * n);
       unroll<4>([&](auto i) __attribute__((always_inline)) {
-        set_signed<43>(out, 4 * n + i, grid, signs.v[i]);
+        set_iq2(out, 4 * n + i, kIq2SRanks, signs.v[i], [&](auto k) { return bit_or(zero_extend_byte<k>(qs.v[i]), above_byte<8 * i + 2 * k, 2>(end.v[n])); });
         finish_nibble_scales(scales, out, Int<4 * n + i>());
       });
     });
@@ -127,15 +124,18 @@ struct Unpack<TensorType::IQ3_XXS> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ3_XXS;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq3XxsGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k]; });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.25f));
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       const Four rest = load_quads(rows, offsetof(Block, scales_signs) + 16 * n);
       unroll<4>([&](auto i) __attribute__((always_inline)) {
-        set_signed<62>(out, 4 * n + i, grid, packed_signs(rest.v[i]));
-        out.set_scale(4 * n + i, top_scale(rest.v[i]));
-        out.group_done(4 * n + i);
+        constexpr int kGroup = 4 * n + i;
+        const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * (kGroup / 2));
+        const Bytes signs = packed_signs(rest.v[i]);
+        unroll<8>([&](auto q) __attribute__((always_inline)) {
+          set_signed<62, q>(out, kGroup, gather(kIq3XxsGrid.data(), zero_extend_byte<q % 4>(qs.v[kGroup % 2 * 2 + q / 4])), signs);
+        });
+        out.set_scale(kGroup, top_scale(rest.v[i]));
+        out.group_done(kGroup);
       });
     });
   }
@@ -146,15 +146,18 @@ struct Unpack<TensorType::IQ3_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ3_S;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq3SGrid, [](const Block& b, size_t g, size_t k) { return b.qs[8 * g + k] + (size_t(b.qh[g]) << (8 - k) & 256); });
     out.set_d(0, f16_low(load_head(rows, 0)));
+    const Four high = load_quads(rows, offsetof(Block, qh));
     const Bytes scales = load_quads(rows, sizeof(Block) - 16).v[3];
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       const Four signs = load_quads(rows, offsetof(Block, signs) + 16 * n);
       unroll<4>([&](auto i) __attribute__((always_inline)) {
         constexpr int kGroup = 4 * n + i;
-        set_signed<15>(out, kGroup, grid, signs.v[i]);
+        const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * (kGroup / 2));
+        unroll<8>([&](auto q) __attribute__((always_inline)) {
+          const Bytes index = bit_or(zero_extend_byte<q % 4>(qs.v[kGroup % 2 * 2 + q / 4]), above_byte<8 * i + q, 1>(high.v[n]));
+          set_signed<15, q>(out, kGroup, gather(kIq3SGrid.data(), index), signs.v[i]);
+        });
         out.set_scale(kGroup, zero_extend_byte<kGroup / 2>(odd_scales(kGroup % 2 ? high_nibbles(scales) : low_nibbles(scales))));
         out.group_done(kGroup);
       });
@@ -162,9 +165,11 @@ struct Unpack<TensorType::IQ3_S> {
   }
 };
 
-/// 9 + 8·entry ± 1, minus where bits and mask share a bit.
-inline Bytes shifted(Bytes entry, Bytes bits, Bytes mask) {
-  return add_bytes(bit_and(shift_left<3>(entry), set1_byte(0xf8)), about(set1_byte(9), set1_byte(1), bits, mask));
+/// Elements 8k … 8k + 7 of a group of IQ1: codes 1 + 8·rank ± 1, minus where a byte of `bits` has a bit of `mask`.
+template <int k, typename Output>
+[[gnu::always_inline]] inline void set_iq1(Output& out, size_t group, Bytes index, Bytes bits, Bytes mask) {
+  const Bytes ranks = gather(kIq1Ranks.data(), index), shift = about(set1_byte(1), set1_byte(1), bits, mask);
+  unroll<2>([&](auto half) __attribute__((always_inline)) { out.set_codes(group, 2 * k + half, add_bytes(level_of<half>(kIq1Levels, ranks), shift)); });
 }
 
 template <>
@@ -172,19 +177,19 @@ struct Unpack<TensorType::IQ1_S> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ1_S;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[g]) << 8 >> (3 * k) & 0x700); });
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.125f));
     const Four qh = load_quads(rows, offsetof(Block, qh));
-    unroll<8>([&](auto g) __attribute__((always_inline)) {
-      const Bytes high = g % 2 ? shift_right<16>(qh.v[g / 2]) : qh.v[g / 2];
-      const Bytes down = shuffle_bytes(high, within_dwords<1, 1, 1, 1>());
-      unroll<2>([&](auto half) __attribute__((always_inline)) {
-        const Four entries = grid.quads(2 * g + half);
-        unroll<4>([&](auto i) __attribute__((always_inline)) { out.set_codes(g, 4 * half + i, shifted(entries.v[i], down, set1_byte(0x80))); });
+    unroll<2>([&](auto n) __attribute__((always_inline)) {
+      const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * n);
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        constexpr int kGroup = 4 * n + i, kWord = 16 * (i % 2);
+        const Bytes high = qh.v[kGroup / 2], down = shuffle_bytes(high, within_dwords<kWord / 8 + 1, kWord / 8 + 1, kWord / 8 + 1, kWord / 8 + 1>());
+        unroll<4>([&](auto k) __attribute__((always_inline)) {
+          set_iq1<k>(out, kGroup, bit_or(zero_extend_byte<k>(qs.v[i]), above_byte<kWord + 3 * k, 3>(high)), down, set1_byte(0x80));
+        });
+        out.set_scale(kGroup, bit_or(bit_and(shift_right<kWord + 11>(high), set1_dword(14)), set1_dword(1)));
+        out.group_done(kGroup);
       });
-      out.set_scale(g, bit_or(bit_and(shift_right<11>(high), set1_dword(14)), set1_dword(1)));
-      out.group_done(g);
     });
   }
 };
@@ -194,24 +199,27 @@ struct Unpack<TensorType::IQ1_M> {
   template <typename Output>
   [[gnu::always_inline]] static void unpack(Rows rows, Output& out, size_t) {
     using Block = BlockIQ1_M;
-    GridRows grid;
-    grid.look_up<Block>(rows, kIq1Grid, [](const Block& b, size_t g, size_t k) { return b.qs[4 * g + k] + (size_t(b.qh[2 * g + k / 2]) << (8 - k % 2 * 4) & 0x700); });
     const Four qh = load_quads(rows, offsetof(Block, qh));
     const Four end = load_quads(rows, sizeof(Block) - 16);
     const Bytes s[2] = {end.v[2], end.v[3]};
     const Bytes d = bit_or(bit_or(bit_and(shift_right<12>(s[0]), set1_dword(0xf)), bit_and(shift_right<24>(s[0]), set1_dword(0xf0))),
                            bit_or(bit_and(shift_right<4>(s[1]), set1_dword(0xf00)), bit_and(shift_right<16>(s[1]), set1_dword(0xf000))));
     out.set_d(0, scaled(f16_low(d), 0.125f));
-    unroll<8>([&](auto g) __attribute__((always_inline)) {
-      unroll<8>([&](auto q) __attribute__((always_inline)) {
-        constexpr int kByte = g % 2 * 2 + q / 4;
-        const Bytes down = shuffle_bytes(qh.v[g / 2], within_dwords<kByte, kByte, kByte, kByte>());
-        out.set_codes(g, q, shifted(grid.quads(2 * g + q / 4).v[q % 4], down, set1_byte(q / 2 % 2 ? 0x80 : 0x08)));
+    unroll<2>([&](auto n) __attribute__((always_inline)) {
+      const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * n);
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        constexpr int kGroup = 4 * n + i;
+        const Bytes high = qh.v[kGroup / 2];  // a nibble for 8 elements: three bits of index, and whether they are shifted down
+        unroll<4>([&](auto k) __attribute__((always_inline)) {
+          constexpr int kByte = i % 2 * 2 + k / 2;
+          const Bytes index = bit_or(zero_extend_byte<k>(qs.v[i]), above_byte<8 * kByte + k % 2 * 4, 3>(high));
+          set_iq1<k>(out, kGroup, index, shuffle_bytes(high, within_dwords<kByte, kByte, kByte, kByte>()), set1_byte(k % 2 ? 0x80 : 0x08));
+        });
+        const Bytes scales = shift_right<i / 2 * 16 + i % 2 * 6>(s[n]);
+        out.set_half_scale(kGroup, 0, bit_or(bit_and(shift_left<1>(scales), set1_dword(14)), set1_dword(1)));
+        out.set_half_scale(kGroup, 1, bit_or(bit_and(shift_right<2>(scales), set1_dword(14)), set1_dword(1)));
+        out.group_done(kGroup);
       });
-      const Bytes scales = shift_right<g % 4 / 2 * 16 + g % 2 * 6>(s[g / 4]);
-      out.set_half_scale(g, 0, bit_or(bit_and(shift_left<1>(scales), set1_dword(14)), set1_dword(1)));
-      out.set_half_scale(g, 1, bit_or(bit_and(shift_right<2>(scales), set1_dword(14)), set1_dword(1)));
-      out.group_done(g);
     });
   }
 };
