@@ -1,4 +1,4 @@
-// The switch from type to decoder. Blocks are copied out before they are read, so `src` needs no alignment.
+// From type to decoder. Blocks are copied out before they are read, so `src` needs no alignment.
 #include "quant/decode.h"
 
 #include <cstring>
@@ -39,54 +39,11 @@ void decode_row(TensorType type, const std::byte* src, float* dst, size_t n_elem
       return decode_halves<f16_to_f32>(src, dst, n_elems);
     case TensorType::BF16:
       return decode_halves<bf16_to_f32>(src, dst, n_elems);
-    case TensorType::Q4_0:
-      return decode_blocks<BlockQ4_0>(src, dst, n_elems);
-    case TensorType::Q4_1:
-      return decode_blocks<BlockQ4_1>(src, dst, n_elems);
-    case TensorType::Q5_0:
-      return decode_blocks<BlockQ5_0>(src, dst, n_elems);
-    case TensorType::Q5_1:
-      return decode_blocks<BlockQ5_1>(src, dst, n_elems);
-    case TensorType::Q8_0:
-      return decode_blocks<BlockQ8_0>(src, dst, n_elems);
-    case TensorType::Q2_K:
-      return decode_blocks<BlockQ2_K>(src, dst, n_elems);
-    case TensorType::Q3_K:
-      return decode_blocks<BlockQ3_K>(src, dst, n_elems);
-    case TensorType::Q4_K:
-      return decode_blocks<BlockQ4_K>(src, dst, n_elems);
-    case TensorType::Q5_K:
-      return decode_blocks<BlockQ5_K>(src, dst, n_elems);
-    case TensorType::Q6_K:
-      return decode_blocks<BlockQ6_K>(src, dst, n_elems);
-    case TensorType::IQ1_S:
-      return decode_blocks<BlockIQ1_S>(src, dst, n_elems);
-    case TensorType::IQ1_M:
-      return decode_blocks<BlockIQ1_M>(src, dst, n_elems);
-    case TensorType::IQ2_XXS:
-      return decode_blocks<BlockIQ2_XXS>(src, dst, n_elems);
-    case TensorType::IQ2_XS:
-      return decode_blocks<BlockIQ2_XS>(src, dst, n_elems);
-    case TensorType::IQ2_S:
-      return decode_blocks<BlockIQ2_S>(src, dst, n_elems);
-    case TensorType::IQ3_XXS:
-      return decode_blocks<BlockIQ3_XXS>(src, dst, n_elems);
-    case TensorType::IQ3_S:
-      return decode_blocks<BlockIQ3_S>(src, dst, n_elems);
-    case TensorType::IQ4_NL:
-      return decode_blocks<BlockIQ4_NL>(src, dst, n_elems);
-    case TensorType::IQ4_XS:
-      return decode_blocks<BlockIQ4_XS>(src, dst, n_elems);
-    case TensorType::TQ1_0:
-      return decode_blocks<BlockTQ1_0>(src, dst, n_elems);
-    case TensorType::TQ2_0:
-      return decode_blocks<BlockTQ2_0>(src, dst, n_elems);
-    case TensorType::MXFP4:
-      return decode_blocks<BlockMXFP4>(src, dst, n_elems);
     default:
       break;
   }
-  QUERN_CHECK(false, "decode_row of {}: ask can_decode first", format_info(type).name);
+  const bool known = with_block(WeightBlocks(), type, [&]<typename Block>() { decode_blocks<Block>(src, dst, n_elems); });
+  QUERN_CHECK(known, "decode_row of {}: ask can_decode first", format_info(type).name);
 }
 
 }  // namespace quern

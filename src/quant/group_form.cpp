@@ -270,35 +270,8 @@ const GroupForm* find_group_form(TensorType type) {
 }
 
 void unpack_groups(TensorType type, const std::byte* block, WeightGroup* groups) {
-  switch (type) {
-#define QUERN_CASE(format) \
-  case TensorType::format: return unpack_copy<Block##format>(block, groups)
-    QUERN_CASE(Q4_0);
-    QUERN_CASE(Q4_1);
-    QUERN_CASE(Q5_0);
-    QUERN_CASE(Q5_1);
-    QUERN_CASE(Q8_0);
-    QUERN_CASE(Q2_K);
-    QUERN_CASE(Q3_K);
-    QUERN_CASE(Q4_K);
-    QUERN_CASE(Q5_K);
-    QUERN_CASE(Q6_K);
-    QUERN_CASE(IQ2_XXS);
-    QUERN_CASE(IQ2_XS);
-    QUERN_CASE(IQ2_S);
-    QUERN_CASE(IQ3_XXS);
-    QUERN_CASE(IQ3_S);
-    QUERN_CASE(IQ1_S);
-    QUERN_CASE(IQ1_M);
-    QUERN_CASE(IQ4_NL);
-    QUERN_CASE(IQ4_XS);
-    QUERN_CASE(TQ1_0);
-    QUERN_CASE(TQ2_0);
-    QUERN_CASE(MXFP4);
-#undef QUERN_CASE
-    default: break;
-  }
-  QUERN_CHECK(false, "unpack_groups of {}: it has no integer form", format_info(type).name);
+  const bool known = with_block(WeightBlocks(), type, [&]<typename Block>() { unpack_copy<Block>(block, groups); });
+  QUERN_CHECK(known, "unpack_groups of {}: it has no integer form", format_info(type).name);
 }
 
 }  // namespace quern

@@ -41,34 +41,34 @@ struct GroupForm {
 };
 
 template <typename Block>
-constexpr GroupForm group_form_row(TensorType type, int max_code, int offset, int max_scale, int max_min, bool has_half_scales) {
-  return {type, max_code, offset, max_scale, max_min, has_half_scales, Block::kElems > kGroupElems, Block::kElems, sizeof(Block)};
+constexpr GroupForm group_form_row(int max_code, int offset, int max_scale, int max_min, bool has_half_scales) {
+  return {Block::kType, max_code, offset, max_scale, max_min, has_half_scales, Block::kElems > kGroupElems, Block::kElems, sizeof(Block)};
 }
 
 inline constexpr std::array kGroupForms = {
-    //        type                 codes off  s    m   halves block
-    group_form_row<BlockQ4_0>(TensorType::Q4_0,    15,   8,   1,   0,  false),
-    group_form_row<BlockQ4_1>(TensorType::Q4_1,    15,   0,   1,   1,  false),
-    group_form_row<BlockQ5_0>(TensorType::Q5_0,    31,   16,  1,   0,  false),
-    group_form_row<BlockQ5_1>(TensorType::Q5_1,    31,   0,   1,   1,  false),
-    group_form_row<BlockQ8_0>(TensorType::Q8_0,    255,  128, 1,   0,  false),
-    group_form_row<BlockQ2_K>(TensorType::Q2_K,    3,    0,   15,  15, true),
-    group_form_row<BlockQ3_K>(TensorType::Q3_K,    7,    4,   32,  0,  true),
-    group_form_row<BlockQ4_K>(TensorType::Q4_K,    15,   0,   63,  63, false),
-    group_form_row<BlockQ5_K>(TensorType::Q5_K,    31,   0,   63,  63, false),
-    group_form_row<BlockQ6_K>(TensorType::Q6_K,    63,   32,  128, 0,  true),
-    group_form_row<BlockIQ2_XXS>(TensorType::IQ2_XXS, 86,   43,  31,  0,  false),   // levels ±8 ±25 ±43, s = 2·ls + 1, D = d/8
-    group_form_row<BlockIQ2_XS>(TensorType::IQ2_XS,  86,   43,  31,  0,  true),
-    group_form_row<BlockIQ2_S>(TensorType::IQ2_S,   86,   43,  31,  0,  true),
-    group_form_row<BlockIQ3_XXS>(TensorType::IQ3_XXS, 124,  62,  31,  0,  false),   // levels ±4 … ±62, s = 2·ls + 1, D = d/4
-    group_form_row<BlockIQ3_S>(TensorType::IQ3_S,   30,   15,  31,  0,  false),
-    group_form_row<BlockIQ1_S>(TensorType::IQ1_S,   18,   9,   15,  0,  false),   // levels 8·g ± 1, D = d/8
-    group_form_row<BlockIQ1_M>(TensorType::IQ1_M,   18,   9,   15,  0,  true),
-    group_form_row<BlockIQ4_NL>(TensorType::IQ4_NL,  241,  128, 1,   0,  false),
-    group_form_row<BlockIQ4_XS>(TensorType::IQ4_XS,  241,  128, 32,  0,  false),
-    group_form_row<BlockTQ1_0>(TensorType::TQ1_0,   2,    1,   1,   0,  false),
-    group_form_row<BlockTQ2_0>(TensorType::TQ2_0,   3,    1,   1,   0,  false),
-    group_form_row<BlockMXFP4>(TensorType::MXFP4,   24,   12,  1,   0,  false),  // doubled FP4 levels, D = half the block's scale
+    //                           codes off. s    m   halves
+    group_form_row<BlockQ4_0>   (15,  8,   1,   0,  false),
+    group_form_row<BlockQ4_1>   (15,  0,   1,   1,  false),
+    group_form_row<BlockQ5_0>   (31,  16,  1,   0,  false),
+    group_form_row<BlockQ5_1>   (31,  0,   1,   1,  false),
+    group_form_row<BlockQ8_0>   (255, 128, 1,   0,  false),
+    group_form_row<BlockQ2_K>   (3,   0,   15,  15, true),
+    group_form_row<BlockQ3_K>   (7,   4,   32,  0,  true),
+    group_form_row<BlockQ4_K>   (15,  0,   63,  63, false),
+    group_form_row<BlockQ5_K>   (31,  0,   63,  63, false),
+    group_form_row<BlockQ6_K>   (63,  32,  128, 0,  true),
+    group_form_row<BlockIQ2_XXS>(86,  43,  31,  0,  false),   // levels ±8 ±25 ±43, s = 2·ls + 1, D = d/8
+    group_form_row<BlockIQ2_XS> (86,  43,  31,  0,  true),
+    group_form_row<BlockIQ2_S>  (86,  43,  31,  0,  true),
+    group_form_row<BlockIQ3_XXS>(124, 62,  31,  0,  false),   // levels ±4 … ±62, s = 2·ls + 1, D = d/4
+    group_form_row<BlockIQ3_S>  (30,  15,  31,  0,  false),
+    group_form_row<BlockIQ1_S>  (18,  9,   15,  0,  false),   // levels 8·g ± 1, D = d/8
+    group_form_row<BlockIQ1_M>  (18,  9,   15,  0,  true),
+    group_form_row<BlockIQ4_NL> (241, 128, 1,   0,  false),
+    group_form_row<BlockIQ4_XS> (241, 128, 32,  0,  false),
+    group_form_row<BlockTQ1_0>  (2,   1,   1,   0,  false),
+    group_form_row<BlockTQ2_0>  (3,   1,   1,   0,  false),
+    group_form_row<BlockMXFP4>  (24,  12,  1,   0,  false),  // doubled FP4 levels, D = half the block's scale
 };
 
 /// The sums of a group must be exact as float: |I| ≤ 32·127·max|s|·max|code − offset| < 2^24, and the same for J. D·s and M·m are exact

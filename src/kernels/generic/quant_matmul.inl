@@ -111,35 +111,8 @@ void quant_matmul_of(const QuantMatmul& args) {
   if (r < args.n_rows) multiply_last_rows<kType>(args, r, *reinterpret_cast<Panel*>(args.scratch));
 }
 
-void quant_matmul(const QuantMatmul& args) {
-  switch (args.type) {
-#define QUERN_CASE(format) \
-  case TensorType::format: return quant_matmul_of<TensorType::format>(args)
-    QUERN_CASE(Q4_0);
-    QUERN_CASE(Q4_1);
-    QUERN_CASE(Q5_0);
-    QUERN_CASE(Q5_1);
-    QUERN_CASE(Q8_0);
-    QUERN_CASE(Q2_K);
-    QUERN_CASE(Q3_K);
-    QUERN_CASE(Q4_K);
-    QUERN_CASE(Q5_K);
-    QUERN_CASE(Q6_K);
-    QUERN_CASE(IQ2_XXS);
-    QUERN_CASE(IQ2_XS);
-    QUERN_CASE(IQ2_S);
-    QUERN_CASE(IQ3_XXS);
-    QUERN_CASE(IQ3_S);
-    QUERN_CASE(IQ1_S);
-    QUERN_CASE(IQ1_M);
-    QUERN_CASE(IQ4_NL);
-    QUERN_CASE(IQ4_XS);
-    QUERN_CASE(TQ1_0);
-    QUERN_CASE(TQ2_0);
-    QUERN_CASE(MXFP4);
-#undef QUERN_CASE
-    default: return;  // callers ask find_group_form first
-  }
+void quant_matmul(const QuantMatmul& args) {  // callers ask find_group_form first
+  with_block(WeightBlocks(), args.type, [&]<typename Block>() { quant_matmul_of<Block::kType>(args); });
 }
 
 }  // namespace
