@@ -1,6 +1,8 @@
 // Products of rows that are, or are decoded to, float32 with float activations: 16-lane dots with k contiguous, in register tiles of
 // a few rows × a few tokens. Included after simd.h of an instruction set.
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/kernels.h"
 #include "quant/decode.h"
@@ -9,16 +11,33 @@ namespace quern::kernels::QUERN_ISA {
 namespace {
 
 /// Rows of one type, read as vectors of 16 floats.
+template <TensorType kType>
 struct FloatRows {
+  using Elem = std::conditional_t<kType == TensorType::F32, float, uint16_t>;
   const std::byte* base;
   size_t stride_bytes;
-  F32x16 at(size_t r, size_t i) const { return load(reinterpret_cast<const float*>(base + r * stride_bytes) + i); }
-  F32x16 tail(size_t r, size_t i, size_t count) const { return load_tail(reinterpret_cast<const float*>(base + r * stride_bytes) + i, count); }
+  size_t ahead_bytes = 0;  ///< what is to be asked of memory meanwhile, from the place that is read
+
+  static F32x16 load_elems(const Elem* p) {
+    if constexpr (kType == TensorType::F32) return load(p);
+    else if constexpr (kType == TensorType::F16) return load_f16(p);
+    else return load_bf16(p);
+  }
+  F32x16 at(size_t r, size_t i) const {
+    const std::byte* p = base + r * stride_bytes + i * sizeof(Elem);
+    __builtin_prefetch(p + ahead_bytes);
+    return load_elems(reinterpret_cast<const Elem*>(p));
+  }
+  F32x16 tail(size_t r, size_t i, size_t count) const {
+    Elem elems[16] = {};
+    std::memcpy(elems, base + r * stride_bytes + i * sizeof(Elem), count * sizeof(Elem));
+    return load_elems(elems);
+  }
 };
 
 /// R rows × T tokens: y[t][r] = Σ_k rows[r][k] · x[t][k] in 16 lanes.
-template <int R, int T>
-void float_tile(FloatRows rows, const float* x, size_t x_stride, size_t n, float* y, size_t y_stride) {
+template <int R, int T, typename Rows>
+void float_tile(Rows rows, const float* x, size_t x_stride, size_t n, float* y, size_t y_stride) {
   F32x16 acc[R][T];
   for (auto& row : acc) for (F32x16& a : row) a = zero();
   const auto step = [&](auto row_at, auto x_at) {
@@ -38,11 +57,28 @@ void float_tile(FloatRows rows, const float* x, size_t x_stride, size_t n, float
 }
 
 /// All tokens over R rows.
-template <int R, int T>
-void float_rows(FloatRows rows, const FloatMatmul& args, size_t first_row) {
+template <int R, int T, typename Rows>
+void float_rows(Rows rows, const FloatMatmul& args, size_t first_row) {
   size_t t = 0;
   for (; t + T <= args.n_tokens; t += T) float_tile<R, T>(rows, args.x + t * args.x_stride, args.x_stride, args.n_cols, args.y + t * args.y_stride + first_row, args.y_stride);
   for (; t < args.n_tokens; ++t) float_tile<R, 1>(rows, args.x + t * args.x_stride, args.x_stride, args.n_cols, args.y + t * args.y_stride + first_row, args.y_stride);
+}
+
+/// Strips of R rows, then the last rows one by one: f(first row, integral_constant R or 1).
+template <int R, typename F>
+void for_strips(size_t n_rows, F f) {
+  size_t r = 0;
+  for (; r + R <= n_rows; r += R) f(r, std::integral_constant<int, R>());
+  for (; r < n_rows; ++r) f(r, std::integral_constant<int, 1>());
+}
+
+/// Rows read where they lie.
+template <TensorType kType, int R, int T>
+void multiply_mapped(const FloatMatmul& args) {
+  for_strips<R>(args.n_rows, [&](size_t r, auto count) {
+    const size_t ahead = r + 2 * R <= args.n_rows ? R * args.row_bytes : 0;
+    float_rows<count, T>(FloatRows<kType>{args.weights + r * args.row_bytes, args.row_bytes, ahead}, args, r);
+  });
 }
 
 /// Decodes one row to float32. F16 and BF16 by this instruction set's conversions, the others by the scalar definition.
@@ -56,22 +92,21 @@ inline void decode_to_floats(TensorType type, const std::byte* src, float* dst, 
 /// kLoadsMapped: loads need no alignment, so that F32 is read where it lies and F16 and BF16 are converted by vectors.
 template <int R, int T, bool kLoadsMapped>
 void float_matmul(const FloatMatmul& args) {
+  if constexpr (kLoadsMapped) {  // decoding first pays only where a row meets many tokens
+    if (args.type == TensorType::F32) return multiply_mapped<TensorType::F32, R, T>(args);
+    if (args.type == TensorType::F16 && args.n_tokens <= T) return multiply_mapped<TensorType::F16, R, T>(args);
+    if (args.type == TensorType::BF16 && args.n_tokens <= T) return multiply_mapped<TensorType::BF16, R, T>(args);
+  }
   float* decoded = reinterpret_cast<float*>(args.scratch);
   const size_t padded = (args.n_cols + 15) / 16 * 16;
-  for (size_t r = 0; r < args.n_rows;) {
-    const size_t count = args.n_rows - r >= size_t(R) ? size_t(R) : 1;
-    FloatRows rows{args.weights + r * args.row_bytes, args.row_bytes};
-    if (!kLoadsMapped || args.type != TensorType::F32) {
-      for (size_t i = 0; i < count; ++i) {
-        if constexpr (kLoadsMapped) decode_to_floats(args.type, rows.base + i * rows.stride_bytes, decoded + i * padded, args.n_cols);
-        else decode_row(args.type, rows.base + i * rows.stride_bytes, decoded + i * padded, args.n_cols);
-      }
-      rows = {args.scratch, padded * sizeof(float)};
+  for_strips<R>(args.n_rows, [&](size_t r, auto count) {
+    for (size_t i = 0; i < size_t(count); ++i) {
+      const std::byte* row = args.weights + (r + i) * args.row_bytes;
+      if constexpr (kLoadsMapped) decode_to_floats(args.type, row, decoded + i * padded, args.n_cols);
+      else decode_row(args.type, row, decoded + i * padded, args.n_cols);
     }
-    if (count == size_t(R)) float_rows<R, T>(rows, args, r);
-    else float_rows<1, T>(rows, args, r);
-    r += count;
-  }
+    float_rows<count, T>(FloatRows<TensorType::F32>{args.scratch, padded * sizeof(float)}, args, r);
+  });
 }
 
 }  // namespace
