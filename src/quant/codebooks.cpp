@@ -380,7 +380,6 @@ consteval Ranks<kEntries> ranks(const std::array<uint16_t, kEntries>& packed) {
   return out;
 }
 
-constexpr std::array<int8_t, 3> kIq2Levels = {8, 25, 43};
 constexpr std::array<int8_t, 8> kIq3XxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};
 constexpr std::array<int8_t, 8> kIq3SLevels = {1, 3, 5, 7, 9, 11, 13, 15};
 constexpr std::array<int8_t, 3> kIq1Levels = {-1, 0, 1};

@@ -33,6 +33,8 @@ constexpr uint8_t even_signs(uint32_t index) {
   return uint8_t((index & 127) | uint32_t(__builtin_parity(index & 127)) << 7);
 }
 
+/// The levels of IQ2; the rest is padding, so that a kernel may load them as 16 bytes.
+inline constexpr std::array<int8_t, 16> kIq2Levels = {8, 25, 43};
 /// The 16 levels of IQ4_NL and IQ4_XS.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 /// FP4 E2M1 values, doubled to be integers (the block scale is halved for it).

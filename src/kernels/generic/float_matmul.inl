@@ -10,13 +10,13 @@
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-/// Rows of one type, read as vectors of 16 floats.
-template <TensorType kType>
+/// Rows of one type, read as vectors of 16 floats. kAsks: each read asks memory for what lies ahead_bytes on.
+template <TensorType kType, bool kAsks = false>
 struct FloatRows {
   using Elem = std::conditional_t<kType == TensorType::F32, float, uint16_t>;
   const std::byte* base;
   size_t stride_bytes;
-  size_t ahead_bytes = 0;  ///< what is to be asked of memory meanwhile, from the place that is read
+  size_t ahead_bytes = 0;
 
   static F32x16 load_elems(const Elem* p) {
     if constexpr (kType == TensorType::F32) return load(p);
@@ -25,7 +25,7 @@ struct FloatRows {
   }
   F32x16 at(size_t r, size_t i) const {
     const std::byte* p = base + r * stride_bytes + i * sizeof(Elem);
-    __builtin_prefetch(p + ahead_bytes);
+    if constexpr (kAsks) __builtin_prefetch(p + ahead_bytes);
     return load_elems(reinterpret_cast<const Elem*>(p));
   }
   F32x16 tail(size_t r, size_t i, size_t count) const {
@@ -72,12 +72,12 @@ void for_strips(size_t n_rows, F f) {
   for (; r < n_rows; ++r) f(r, std::integral_constant<int, 1>());
 }
 
-/// Rows read where they lie.
-template <TensorType kType, int R, int T>
+/// Rows read where they lie. kAsks: the next strip is asked for meanwhile, which pays where a row meets few tokens.
+template <TensorType kType, bool kAsks, int R, int T>
 void multiply_mapped(const FloatMatmul& args) {
   for_strips<R>(args.n_rows, [&](size_t r, auto count) {
     const size_t ahead = r + 2 * R <= args.n_rows ? R * args.row_bytes : 0;
-    float_rows<count, T>(FloatRows<kType>{args.weights + r * args.row_bytes, args.row_bytes, ahead}, args, r);
+    float_rows<count, T>(FloatRows<kType, kAsks>{args.weights + r * args.row_bytes, args.row_bytes, ahead}, args, r);
   });
 }
 
@@ -93,9 +93,11 @@ inline void decode_to_floats(TensorType type, const std::byte* src, float* dst, 
 template <int R, int T, bool kLoadsMapped>
 void float_matmul(const FloatMatmul& args) {
   if constexpr (kLoadsMapped) {  // decoding first pays only where a row meets many tokens
-    if (args.type == TensorType::F32) return multiply_mapped<TensorType::F32, R, T>(args);
-    if (args.type == TensorType::F16 && args.n_tokens <= T) return multiply_mapped<TensorType::F16, R, T>(args);
-    if (args.type == TensorType::BF16 && args.n_tokens <= T) return multiply_mapped<TensorType::BF16, R, T>(args);
+    const bool is_few = args.n_tokens <= T;
+    if (args.type == TensorType::F16 && is_few) return multiply_mapped<TensorType::F16, true, R, T>(args);
+    if (args.type == TensorType::BF16 && is_few) return multiply_mapped<TensorType::BF16, true, R, T>(args);
+    if (args.type == TensorType::F32 && is_few) return multiply_mapped<TensorType::F32, true, R, T>(args);
+    if (args.type == TensorType::F32) return multiply_mapped<TensorType::F32, false, R, T>(args);
   }
   float* decoded = reinterpret_cast<float*>(args.scratch);
   const size_t padded = (args.n_cols + 15) / 16 * 16;

@@ -20,13 +20,10 @@ template <int kOffset, int kQuad, typename Output>
   out.set_codes(group, kQuad, about(set1_byte(kOffset), entry, quad_bits<kQuad>(signs), quad_mask<kQuad>()));
 }
 
-inline constexpr int8_t kIq2Levels[16] = {8, 25, 43};
-inline constexpr int8_t kIq1Levels[16] = {0, 8, 16};
-
 /// levels[rank] of the elements of one half of an entry of ranks. What else lies in the bytes does not matter to shuffle_bytes: ranks are
 /// below 4, so that no byte's top bit is set.
 template <int kHalf>
-inline Bytes level_of(const int8_t (&levels)[16], Bytes ranks) { return shuffle_bytes(set1_16(levels), kHalf ? shift_right<4>(ranks) : ranks); }
+inline Bytes level_of(const std::array<int8_t, 16>& levels, Bytes ranks) { return shuffle_bytes(set1_16(levels.data()), kHalf ? shift_right<4>(ranks) : ranks); }
 
 /// A group of IQ2. index_of(k): the entry of elements 8k … 8k + 7, a dword a row.
 template <typename Output, size_t kEntries, typename IndexOf>
@@ -127,15 +124,17 @@ struct Unpack<TensorType::IQ3_XXS> {
     out.set_d(0, scaled(f16_low(load_head(rows, 0)), 0.25f));
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       const Four rest = load_quads(rows, offsetof(Block, scales_signs) + 16 * n);
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        constexpr int kGroup = 4 * n + i;
-        const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * (kGroup / 2));
-        const Bytes signs = packed_signs(rest.v[i]);
-        unroll<8>([&](auto q) __attribute__((always_inline)) {
-          set_signed<62, q>(out, kGroup, gather(kIq3XxsGrid.data(), zero_extend_byte<q % 4>(qs.v[kGroup % 2 * 2 + q / 4])), signs);
+      unroll<2>([&](auto pair) __attribute__((always_inline)) {  // 16 bytes of indices, of two groups
+        const Four qs = load_quads(rows, offsetof(Block, qs) + 32 * n + 16 * pair);
+        unroll<2>([&](auto i) __attribute__((always_inline)) {
+          constexpr int kInFour = 2 * pair + i, kGroup = 4 * n + kInFour;
+          const Bytes signs = packed_signs(rest.v[kInFour]);
+          unroll<8>([&](auto q) __attribute__((always_inline)) {
+            set_signed<62, q>(out, kGroup, gather(kIq3XxsGrid.data(), zero_extend_byte<q % 4>(qs.v[2 * i + q / 4])), signs);
+          });
+          out.set_scale(kGroup, top_scale(rest.v[kInFour]));
+          out.group_done(kGroup);
         });
-        out.set_scale(kGroup, top_scale(rest.v[i]));
-        out.group_done(kGroup);
       });
     });
   }
@@ -151,25 +150,29 @@ struct Unpack<TensorType::IQ3_S> {
     const Bytes scales = load_quads(rows, sizeof(Block) - 16).v[3];
     unroll<2>([&](auto n) __attribute__((always_inline)) {
       const Four signs = load_quads(rows, offsetof(Block, signs) + 16 * n);
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        constexpr int kGroup = 4 * n + i;
-        const Four qs = load_quads(rows, offsetof(Block, qs) + 16 * (kGroup / 2));
-        unroll<8>([&](auto q) __attribute__((always_inline)) {
-          const Bytes index = bit_or(zero_extend_byte<q % 4>(qs.v[kGroup % 2 * 2 + q / 4]), above_byte<8 * i + q, 1>(high.v[n]));
-          set_signed<15, q>(out, kGroup, gather(kIq3SGrid.data(), index), signs.v[i]);
+      unroll<2>([&](auto pair) __attribute__((always_inline)) {  // 16 bytes of indices, of two groups
+        const Four qs = load_quads(rows, offsetof(Block, qs) + 32 * n + 16 * pair);
+        unroll<2>([&](auto i) __attribute__((always_inline)) {
+          constexpr int kInFour = 2 * pair + i, kGroup = 4 * n + kInFour;
+          unroll<8>([&](auto q) __attribute__((always_inline)) {
+            const Bytes index = bit_or(zero_extend_byte<q % 4>(qs.v[2 * i + q / 4]), above_byte<8 * kInFour + q, 1>(high.v[n]));
+            set_signed<15, q>(out, kGroup, gather(kIq3SGrid.data(), index), signs.v[kInFour]);
+          });
+          out.set_scale(kGroup, zero_extend_byte<2 * n + pair>(odd_scales(i ? high_nibbles(scales) : low_nibbles(scales))));
+          out.group_done(kGroup);
         });
-        out.set_scale(kGroup, zero_extend_byte<kGroup / 2>(odd_scales(kGroup % 2 ? high_nibbles(scales) : low_nibbles(scales))));
-        out.group_done(kGroup);
       });
     });
   }
 };
 
+inline constexpr std::array<int8_t, 16> kIq1Codes = {0, 8, 16};  // of a rank, before the shift of ±1 about 1
+
 /// Elements 8k … 8k + 7 of a group of IQ1: codes 1 + 8·rank ± 1, minus where a byte of `bits` has a bit of `mask`.
 template <int k, typename Output>
 [[gnu::always_inline]] inline void set_iq1(Output& out, size_t group, Bytes index, Bytes bits, Bytes mask) {
   const Bytes ranks = gather(kIq1Ranks.data(), index), shift = about(set1_byte(1), set1_byte(1), bits, mask);
-  unroll<2>([&](auto half) __attribute__((always_inline)) { out.set_codes(group, 2 * k + half, add_bytes(level_of<half>(kIq1Levels, ranks), shift)); });
+  unroll<2>([&](auto half) __attribute__((always_inline)) { out.set_codes(group, 2 * k + half, add_bytes(level_of<half>(kIq1Codes, ranks), shift)); });
 }
 
 template <>
