@@ -106,10 +106,35 @@ void measure_once(Engine& engine, const BenchSetting& setting, BenchPoint& point
   point.is_repeatable &= point.tokens == first;
 }
 
-/// Repeats are the outer loop: settings that are compared are measured in turns.
-void measure_points(const Options& o, Engine& engine, const Progress& progress, BenchResults& results) {
+/// The machine's limits, a round of them for each thread count; results get the medians so far.
+class MachineRounds {
+ public:
+  MachineRounds(const Options& o, const Engine& engine) : o_(o), engine_(engine), read_(o.threads.size()), multiply_(o.threads.size()) {}
+
+  void measure(const Progress& progress, BenchResults& results) {
+    progress.say("the machine");
+    results.machine.resize(o_.threads.size());
+    for (size_t i = 0; i < o_.threads.size(); ++i) {
+      MachineFigures figures = measure_machine(engine_, o_.threads[i], &interrupt_flag());
+      read_[i].push_back(figures.read_gb_per_s);
+      multiply_[i].push_back(figures.int8_gop_per_s);
+      figures.read_gb_per_s = median(read_[i]);
+      figures.int8_gop_per_s = median(multiply_[i]);
+      results.machine[i] = figures;
+    }
+  }
+
+ private:
+  const Options& o_;
+  const Engine& engine_;
+  std::vector<std::vector<double>> read_, multiply_;  ///< [thread count][round]
+};
+
+/// Repeats are the outer loop: what is compared is measured in turns, the machine too, whose speed drifts as that of the runs does.
+void measure_points(const Options& o, Engine& engine, MachineRounds& machine, const Progress& progress, BenchResults& results) {
   results.points = wanted_points(o);
   for (size_t repeat = 0; repeat < o.repeats; ++repeat) {
+    if (repeat > 0) machine.measure(progress, results);
     for (BenchPoint& point : results.points) {
       progress.say(fmt::format("{} threads, {}, {} tokens, round {} of {}", point.threads, point.kv_type, point.n_prompt, repeat + 1, o.repeats));
       measure_once(engine, setting_of(o, point.threads, point.kv_type), point);
@@ -170,12 +195,12 @@ void run(Options& o) {
   bool is_stopped = false;
   {
     const Progress progress(o.model.quiet);
-    progress.say("the machine");
-    for (const int threads : o.threads) results.machine.push_back(measure_machine(*engine, threads, &interrupt_flag()));
+    MachineRounds machine(o, *engine);
+    machine.measure(progress, results);
     // Bring the weights into memory and the threads to life; not counted.
     for (const int threads : o.threads) measure_run(*engine, setting_of(o, threads, o.kv_types[0]), bench_prompt(*engine, 4), 1);
     try {
-      measure_points(o, *engine, progress, results);
+      measure_points(o, *engine, machine, progress, results);
       measure_curves(o, *engine, progress, results);
     } catch (const Error& error) {  // what has been measured by now took minutes: it is shown
       if (error.kind() != ErrorKind::kInterrupted) throw;
