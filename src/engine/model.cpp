@@ -3,9 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace quern {
+namespace {
+
+constexpr size_t kNamedTensors = 4;
+
+std::string unused_text(const std::vector<std::string>& unused) {
+  std::string names;
+  for (size_t i = 0; i < std::min(kNamedTensors, unused.size()); ++i) names += (i ? ", " : "") + gguf::quoted(unused[i]);
+  return fmt::format("the file has {} tensor{} that quern does not know in this architecture ({}{}) and computes without: answers will likely differ from the original's", unused.size(),
+                     unused.size() == 1 ? "" : "s", names, unused.size() > kNamedTensors ? " …; quern inspect lists all" : "");
+}
+
+}  // namespace
 
 Model::Model(const std::filesystem::path& path, MappedFile::Mode mode, std::string_view pre_override) : file(path, mode) {
   const auto start = std::chrono::steady_clock::now();
@@ -14,6 +27,7 @@ Model::Model(const std::filesystem::path& path, MappedFile::Mode mode, std::stri
     warnings.push_back(fmt::format("the file states a window of {} tokens, which is not applied to this architecture: answers beyond that many tokens may differ from the original's", params.unused_window));
   }
   weights = load_weights(file.header(), params);
+  if (!weights.unused.empty()) warnings.push_back(unused_text(weights.unused));
   tokenizer = Tokenizer::from_gguf(file.header(), pre_override, &warnings);
   load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

@@ -170,7 +170,8 @@ void describe_tensors(const gguf::Header& header, const ModelParams& p, const Mo
     facts.add_if(!routed->experts.choice_bias.empty(), "bias of the choice", "yes");
   }
   facts.add_if(!layer.sinks.empty(), "attention sinks", "learned");
-  facts.add_if(bool(layer.latent), "expansions of latents", layer.latent.transposed.empty() ? "a tensor each" : "in one tensor");
+  facts.add_if(bool(layer.latent), "latent expansions", layer.latent.transposed.empty() ? "a tensor each" : "in one tensor");
+  for (const std::string& name : w.unused) facts.add("not used", gguf::quoted(name));
   const std::string biases = biases_text(layer);
   facts.add_if(!biases.empty(), "biases", biases);
   facts.add_if(!w.rope_factors.empty(), "rotation factors", "one set");

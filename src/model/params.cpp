@@ -295,10 +295,10 @@ ModelParams read_params(const gguf::Header& header, const ArchSpec& arch) {
   const Keys keys(header, arch.name);
   p.name = std::string(header.get_string("general.name").value_or(""));
   p.n_layers = uint32_t(keys.size("block_count", 4096));
-  // Blocks behind the last that guess further tokens take no part in what the model says.
   const uint64_t n_guessing = keys.header().get_uint(keys.full("nextn_predict_layers")).value_or(0);
   if (n_guessing >= p.n_layers) throw_error(ErrorKind::kModel, "{} is {}; it must be less than the {} blocks", keys.full("nextn_predict_layers"), n_guessing, p.n_layers);
-  p.n_layers -= uint32_t(n_guessing);
+  p.n_guessing_layers = uint32_t(n_guessing);
+  p.n_layers -= p.n_guessing_layers;
   p.n_embd = uint32_t(keys.size("embedding_length"));
   p.n_ctx_train = uint32_t(keys.size("context_length", 1u << 30));
   p.n_vocab = read_n_vocab(keys);

@@ -63,6 +63,7 @@ struct ModelParams {
   const ArchSpec* arch = nullptr;
   std::string name;                   ///< general.name, or empty
   uint32_t n_layers = 0, n_embd = 0, n_vocab = 0;
+  uint32_t n_guessing_layers = 0;    ///< blocks behind the last layer that guess further tokens: they take no part in what the model says
   uint32_t n_ctx_train = 0;
   float norm_eps = 1e-5f;
   float embedding_scale = 1.0f;

@@ -1,7 +1,9 @@
-// Names to roles. Tensors that no role asks for are ignored, as other runtimes do (rotary tables of old converters, say).
+// Names to roles. What no role asks for is remembered, so that the user hears of it.
 #include "model/weights.h"
 
 #include <fmt/ranges.h>
+
+#include <set>
 
 #include "base/check.h"
 #include "quant/decode.h"
@@ -19,7 +21,7 @@ std::string computable_formats() {
 
 class Loader {
  public:
-  explicit Loader(const gguf::Header& header) : header_(header) {}
+  Loader(const gguf::Header& header, NormKind norm) : header_(header), norm_(norm) {}
 
   bool has(const std::string& name) const { return header_.find_tensor(name) != nullptr; }
 
@@ -83,7 +85,7 @@ class Loader {
     Norm out;
     if (!required && !has(stem + ".weight")) return out;
     out.weight = vector(stem + ".weight", n, true);
-    out.bias = vector(stem + ".bias", n, false);
+    if (norm_ == NormKind::kLayer) out.bias = vector(stem + ".bias", n, false);
     out.span = n;
     return out;
   }
@@ -95,6 +97,14 @@ class Loader {
     out.weight.resize(n_heads * head_dim);
     for (size_t head = 0; head < n_heads; ++head) decode_row(tensor.type, tensor.data.data() + head * row_bytes(tensor.type, head_dim), out.weight.data() + head * head_dim, head_dim);
     return out;
+  }
+  /// Names of the tensors that nothing above has read.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (const gguf::TensorInfo& tensor : header_.tensors) {
+      if (!used_.count(&tensor)) names.emplace_back(tensor.name);
+    }
+    return names;
   }
   /// Dimension i of a tensor (0 is the innermost), 0 where there is none.
   size_t dim(const std::string& name, size_t i) const {
@@ -115,10 +125,13 @@ class Loader {
     while (found.size() > dims.size() && found.back() == 1) found.pop_back();
     if (found != dims) throw_error(ErrorKind::kModel, "the tensor {} has shape [{}]; wanted is [{}]", name, fmt::join(tensor->dims, ", "), fmt::join(dims, ", "));
     if (!tensor->format->can_decode) throw_error(ErrorKind::kModel, "the tensor {} is of type {}, which quern cannot compute with; it can with {}", name, tensor->format->name, computable_formats());
+    used_.insert(tensor);
     return *tensor;
   }
 
   const gguf::Header& header_;
+  NormKind norm_;
+  mutable std::set<const gguf::TensorInfo*> used_;
 };
 
 /// A [kv_rank, nope_dim] matrix for each head out of [nope_dim, kv_rank], as float32.
@@ -263,10 +276,23 @@ void check_alike(const std::vector<LayerWeights>& layers) {
   }
 }
 
+/// Left out on purpose, at no loss: tables of angles that are computed here, latent expansions that the file has in another form too, and
+/// the blocks behind the layers that guess further tokens.
+bool is_idle(const std::string& name, const Loader& load, const ModelParams& params) {
+  for (const char* table : {"rot_embd", "inv_freq", "rope_freqs"}) {
+    if (name.find(table) != std::string::npos) return true;
+  }
+  for (size_t i = params.n_layers; i < params.n_layers + params.n_guessing_layers; ++i) {
+    if (name.starts_with(fmt::format("blk.{}.", i))) return true;
+  }
+  const size_t kv_up = name.find("attn_kv_b.");
+  return kv_up != std::string::npos && load.has(name.substr(0, kv_up) + "attn_k_b.weight");
+}
+
 }  // namespace
 
 ModelWeights load_weights(const gguf::Header& header, const ModelParams& params) {
-  const Loader load(header);
+  const Loader load(header, params.arch->norm);
   ModelWeights w;
   w.token_embd = load.matrix("token_embd", params.n_vocab, params.n_embd);
   if (load.has("position_embd.weight")) w.position_embd = load.matrix("position_embd", params.n_ctx_train, params.n_embd);
@@ -287,6 +313,9 @@ ModelWeights load_weights(const gguf::Header& header, const ModelParams& params)
     if (bare_norms) w.layers[i].attn_norm = w.layers[i].ffn_norm = bare;
   }
   check_alike(w.layers);
+  for (std::string& name : load.unused()) {
+    if (!is_idle(name, load, params)) w.unused.push_back(std::move(name));
+  }
   return w;
 }
 

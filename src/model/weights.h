@@ -2,6 +2,7 @@
 // small, are decoded to float32 once. A fused tensor (qkv, gate and up) appears as its parts, so that nothing later knows.
 #pragma once
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "gguf/gguf.h"
@@ -72,6 +73,7 @@ struct ModelWeights {
   std::vector<float> rope_factors;   ///< rope_freqs.weight, or empty
   std::vector<float> rope_factors_long, rope_factors_short;
   std::vector<LayerWeights> layers;
+  std::vector<std::string> unused;   ///< tensors of the file that no role above asked for, and that are not known to be idle
 };
 
 /// The matrices that every step with logits reads from end to end, in its order: experts are not among them.
