@@ -267,8 +267,9 @@ void check_fit(const Found& found, const Session::Impl& session) {
     refuse("the model", fmt::format("'{}' (fingerprint {:016x})", theirs.model_name, theirs.model), fmt::format("'{}' ({:016x})", ours.model_name, ours.model), "give that very model file");
   }
   if (theirs.row_format != ours.row_format) refuse("cache rows of format", theirs.row_format, ours.row_format, "delete it");
-  if (theirs.k_type != ours.k_type) refuse("K type", theirs.k_type, ours.k_type, "give --k-type " + theirs.k_type);
-  if (theirs.v_type != ours.v_type) refuse("V type", theirs.v_type, ours.v_type, "give --v-type " + theirs.v_type);
+  const std::string types = theirs.k_type == theirs.v_type ? "give --kv-type " + theirs.k_type : fmt::format("give --k-type {} --v-type {}", theirs.k_type, theirs.v_type);
+  if (theirs.k_type != ours.k_type) refuse("K type", theirs.k_type, ours.k_type, types);
+  if (theirs.v_type != ours.v_type) refuse("V type", theirs.v_type, ours.v_type, types);
   if (theirs.act != ours.act) refuse("activations", theirs.act, ours.act, "give --act " + theirs.act);
   if (theirs.window != ours.window) refuse("a cache window of", theirs.window, ours.window, "give that --kv-window (0: none)");
   if (theirs.sinks != ours.sinks) refuse("sink tokens:", theirs.sinks, ours.sinks, "give that --kv-sinks");

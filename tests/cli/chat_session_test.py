@@ -120,7 +120,7 @@ class Session(Chat):
     def test_what_does_not_fit_is_refused_by_name_and_the_file_kept(self):
         self.pipe("one\n", "--session", self.file)
         before = self.file.read_bytes()
-        for args, text in ((("--kv-type", "int8"), "--k-type f16"), (("--act", "f32"), "--act int8"), (("-c", "16"), "give -c"), (("--on-full", "window"), "--kv-window")):
+        for args, text in ((("--kv-type", "int8"), "--kv-type f16"), (("--act", "f32"), "--act int8"), (("-c", "16"), "give -c"), (("--on-full", "window"), "--kv-window")):
             got = self.pipe("two\n", "--session", self.file, *args)
             self.assertEqual((got.returncode, got.stdout), (2, b""), got.stderr)
             self.assertIn(text, got.stderr.decode())

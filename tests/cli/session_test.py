@@ -58,7 +58,7 @@ class SessionFile(unittest.TestCase):
     def test_what_does_not_fit_is_refused_and_the_file_kept(self):
         run(self.file, "abc")
         before = self.file.read_bytes()
-        for args, status, text in ((["--kv-type", "int8"], 2, "--k-type f16"), (["--act", "f32"], 2, "--act int8")):
+        for args, status, text in ((["--kv-type", "int8"], 2, "--kv-type f16"), (["--act", "f32"], 2, "--act int8")):
             got = run(self.file, "abc", *args)
             self.assertEqual((got.returncode, got.stdout), (status, b""), got.stderr)
             self.assertIn(text, got.stderr.decode())

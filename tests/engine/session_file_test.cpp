@@ -192,7 +192,7 @@ TEST_CASE("a file of another model, setting or kind is refused by name") {
   const auto refusal = [&](const std::shared_ptr<Engine>& e, const SessionOptions& options) {
     return message_of([&] { e->new_session(options)->restore(file); }, &kind);
   };
-  CHECK_THAT(refusal(engine, options_of("int8")), Catch::Contains("K type f16, but this run has int8: give --k-type f16"));
+  CHECK_THAT(refusal(engine, options_of("int8")), Catch::Contains("K type f16, but this run has int8: give --kv-type f16"));
   CHECK(kind == ErrorKind::kUsage);
   SessionOptions v = options_of("f16");
   v.v_type = "f32";
