@@ -18,7 +18,9 @@
 #include "gguf/model_file.h"
 #include "kv_plan.h"
 #include "model/describe.h"
+#include "model_path.h"
 #include "quant/decode.h"
+#include "text/tokenizer.h"
 
 namespace quern::cli {
 namespace {
@@ -183,6 +185,18 @@ void print_facts(std::string_view source, const std::vector<ModelFact>& facts) {
   }
 }
 
+/// What a run would make of the file, its tokenizer included.
+ModelDescription describe(const Header& header) {
+  ModelDescription model = describe_model(header);
+  if (!model.refusal.empty()) return model;
+  try {
+    Tokenizer::from_gguf(header);
+  } catch (const Error& error) {
+    model.refusal = error.what();
+  }
+  return model;
+}
+
 void print_model(const ModelDescription& model) {
   if (model.refusal.empty()) fmt::print("\nhow quern computes it\n");
   else fmt::print("\nquern cannot run this file: {}\n", model.refusal);
@@ -194,7 +208,7 @@ void print_model(const ModelDescription& model) {
 /// The sections, in order; json_report has the same as members.
 void print_report(const ModelFile& file, bool full) {
   print_summary(file, count_tensors(file.header()));
-  print_model(describe_model(file.header()));
+  print_model(describe(file.header()));
   print_metadata(file.header(), full);
   print_tensors(file.header());
 }
@@ -283,7 +297,7 @@ ordered_json json_report(const ModelFile& file, bool full) {
     out["types"][std::string(format->name)] = {
         {"tensors", count.n_tensors}, {"elements", count.n_elems}, {"bytes", count.n_bytes}};
   }
-  out["model"] = model_json(describe_model(header));
+  out["model"] = model_json(describe(header));
   out["metadata"] = ordered_json::object();
   for (const auto& [key, value] : header.metadata) out["metadata"][utf8_repair(key)] = value_json(value, full);
   out["tensors"] = tensors_json(header);
@@ -331,7 +345,7 @@ void write_tensor(const ModelFile& file, const InspectOptions& options) {
 }
 
 void inspect(const InspectOptions& options) {
-  const ModelFile file(options.path);
+  const ModelFile file(find_model(options.path));
   if (!options.tensor.empty()) return write_tensor(file, options);
   const KvPlan plan = make_kv_plan(file.header(), options.contexts);
   if (options.json) {
@@ -349,7 +363,7 @@ void inspect(const InspectOptions& options) {
 void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Metadata, tensors and KV plan of a GGUF file; one tensor as float32");
-  command->add_option("FILE", options->path, "a GGUF file; of a split set the first part")->required();
+  command->add_option("FILE", options->path, "a GGUF file (of a split set the first part), or a name of the catalog")->required();
   CLI::Option* json =
       command->add_flag("--json", options->json, "everything as JSON on stdout (long arrays shortened)");
   command->add_flag("--full", options->full, "long arrays and texts in full");

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "command.h"
 #include "gguf/model_file.h"
+#include "model_path.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
 
@@ -95,7 +96,7 @@ std::string token_text(const gguf::Header& header, std::string_view key) {
 std::string read_template(const Options& options, TemplateInputs& inputs) {
   if (!options.builtin.empty()) return std::string(builtin_template(options.builtin).source);
   if (!options.file.empty()) return read_bytes(options.file, "--template-file");
-  const gguf::ModelFile model(options.model);
+  const gguf::ModelFile model(find_model(options.model));
   const auto source = model.header().get_string("tokenizer.chat_template");
   if (!source) {
     throw_error(ErrorKind::kModel,
@@ -142,7 +143,7 @@ void render(const Options& options) {
 void add_template(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("template", "A chat prompt as a template renders it");
-  command->add_option("MODEL", options->model, "GGUF file whose own template and BOS/EOS texts are used");
+  command->add_option("MODEL", options->model, "GGUF file, or a name of the catalog, whose own template and BOS/EOS texts are used");
   command->add_option("--template-file", options->file, "A file with a Jinja template");
   command->add_option("--template", options->builtin, "A built-in template: " + builtin_template_names());
   command

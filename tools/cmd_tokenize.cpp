@@ -13,6 +13,7 @@
 #include "command.h"
 #include "gguf/model_file.h"
 #include "json_line.h"
+#include "model_path.h"
 #include "text/tokenizer.h"
 
 namespace quern::cli {
@@ -107,7 +108,7 @@ void warn(const Tokenizer& tokenizer, const Options& options, std::string_view t
 }
 
 void tokenize(const Options& options) {
-  const gguf::ModelFile file(options.model);
+  const gguf::ModelFile file(find_model(options.model));
   std::vector<std::string> warnings;
   const auto tokenizer = Tokenizer::from_gguf(file.header(), options.pre, &warnings);
   for (const std::string& warning : warnings) fmt::print(stderr, "quern: warning: {}\n", warning);
@@ -127,7 +128,7 @@ void tokenize(const Options& options) {
 void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids and pieces, and back");
-  command->add_option("MODEL", options->model, "GGUF file (a vocabulary alone is enough)")->required();
+  command->add_option("MODEL", options->model, "GGUF file (a vocabulary alone is enough), or a name of the catalog")->required();
   command->add_option("TEXT", options->text,
                       "The text, or ids with --decode; without it, or with -, standard input byte for byte");
   command->add_flag("--json", options->json, "One JSON object: {\"ids\":[...],\"pieces\":[...]}");

@@ -46,6 +46,32 @@ class InspectTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, message)
 
+    # what a run would make of it
+
+    def test_a_tensor_that_nothing_reads_is_named(self):
+        model = Model(GOLDEN / "tiny" / "llama.gguf")
+        dims = model.tensors["blk.0.attn_norm.weight"][0]
+        for name in ("blk.0.attn_sub_norm.weight", "blk.0.attn_norm.bias", "rope_freqs.inv_freq"):
+            model.tensors[name] = [dims, 0, len(model.data)]
+            model.data += bytes(4 * dims[0] + -4 * dims[0] % 32)
+        path = self.dir / "extra.gguf"
+        model.write(path)
+        unused = [fact["value"] for fact in self.report(path)["model"]["tensors"] if fact["what"] == "not used"]
+        self.assertEqual(unused, ["'blk.0.attn_sub_norm.weight'", "'blk.0.attn_norm.bias'"])
+        run = subprocess.run([QUERN, "run", str(path), "--raw", "-p", "the", "-n", "1"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("2 tensors that quern does not know", run.stderr)
+        self.assertIn("blk.0.attn_sub_norm.weight", run.stderr)
+
+    def test_a_tokenizer_that_cannot_be_had_is_a_refusal(self):
+        model = Model(GOLDEN / "tiny" / "llama.gguf")
+        model.set("tokenizer.ggml.model", STRING, "nosuch")
+        path = self.dir / "tokenizer.gguf"
+        model.write(path)
+        report = self.report(path)
+        self.assertFalse(report["model"]["runs"])
+        self.assertIn("nosuch", report["model"]["refusal"])
+
     # reports
 
     def test_json_says_what_the_file_says(self):

@@ -31,7 +31,7 @@ ROOMS = {
 # tools/ sees the public face and base; these commands show what lies below it and may look there.
 TOOLS = ["quern", "base"]
 TOOL_EXCEPTIONS = {
-    "tools/cmd_inspect.cpp": ["gguf", "quant", "model/describe.h"],
+    "tools/cmd_inspect.cpp": ["gguf", "quant", "text", "model/describe.h"],
     "tools/kv_plan.h": ["gguf"],
     "tools/kv_plan.cpp": ["model", "kv"],
     "tools/cmd_quantize.cpp": ["gguf", "quant"],
