@@ -175,14 +175,16 @@ void measure_curves(const Options& o, Engine& engine, const Progress& progress, 
   }
 }
 
-void write_html(const std::string& path, const std::string& page) {
-  std::FILE* out = std::fopen(path.c_str(), "wb");
+/// mode "ab" and an empty page: can it be written, asked before the work is done.
+void write_html(const std::string& path, const std::string& page, const char* mode = "wb") {
+  std::FILE* out = std::fopen(path.c_str(), mode);
   const bool written = out && std::fwrite(page.data(), 1, page.size(), out) == page.size();
   if ((out && std::fclose(out) != 0) || !written) throw Error(ErrorKind::kRuntime, fmt::format("--html: writing '{}' failed: {}", path, std::strerror(errno)));
 }
 
 void run(Options& o) {
   interrupt_flag();
+  if (!o.html.empty()) write_html(o.html, "", "ab");
   const auto engine = o.model.load();
   if (o.threads.empty()) o.threads = {engine->threads()};
   check_sizes(o, engine->info().n_ctx_train);

@@ -123,6 +123,13 @@ struct SessionFile {
   SavedSession saved;
 };
 
+/// Said before the work, not behind it.
+void check_session_place(const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) throw Error(ErrorKind::kUsage, fmt::format("--session: '{}' could not be saved: its folder: {}", path, std::strerror(errno)));
+}
+
 void restore(const Options& o, Session& session, SessionFile& file) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(o.session_file, ignored);
@@ -161,6 +168,7 @@ void print_json(const Options& o, const Engine& engine, const Session& session, 
 
 void run(Options& o) {
   const std::atomic<bool>& cancelled = interrupt_flag();
+  check_session_place(o.session_file);
   const auto engine = o.model.load();
   const Prompt prompt = make_prompt(o, *engine);
   if (o.dump_tokens) return print_ids(prompt.tokens);
@@ -208,9 +216,9 @@ void add_prompt_options(CLI::App& command, Options& o) {
   auto* prompt = command.add_option("-p,--prompt", o.prompt, "The prompt");
   command.add_option("-f,--file", o.file, "A file that holds the prompt, byte for byte ('-': standard input)")->excludes(prompt);
   command.add_flag("-e,--escape", o.escape, "Understand \\n, \\t, \\xHH and the like in the prompt");
-  command.add_flag("--raw", o.raw, "Give the prompt to the model as it is, without a chat template");
-  command.add_option("--system", o.system, "System text for the chat template");
-  command.add_option("--template", o.chat_template, "Chat template: a built-in name or a file, in place of the model's own");
+  auto* raw = command.add_flag("--raw", o.raw, "Give the prompt to the model as it is, without a chat template");
+  command.add_option("--system", o.system, "System text for the chat template")->excludes(raw);
+  command.add_option("--template", o.chat_template, "Chat template: a built-in name or a file, in place of the model's own")->excludes(raw);
   command.add_option("-n,--predict", o.n_predict, "Most tokens to generate (default 512; -1: until the end or the context is full)")->check(CLI::Range(int64_t(-1), int64_t(1) << 30));
   command.add_option("--stop", o.stop, "A text that ends the answer (may be given several times)")->expected(1)->take_all();
   command.add_flag("--ignore-eos", o.ignore_eos, "Do not stop at the model's end tokens");

@@ -58,6 +58,12 @@ void shorten_openmp_wait(char** argv) {
   ::execv(path, argv);  // returns only if that failed; then it goes on as it is
 }
 
+std::string command_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"quern: GGUF language models on a plain CPU, with the KV cache in full view", "quern"};
   app.set_version_flag("--version", std::string("quern ") + QUERN_VERSION);
@@ -67,6 +73,9 @@ int parse_and_run(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({})) {
     last_value_wins(*command);
     command->parse_complete_callback([command] { refuse_options_as_values(*command); });
+  }
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[1]; }).empty()) {
+    throw quern::Error(quern::ErrorKind::kUsage, fmt::format("'{}' is no command; there are {} (quern --help)", argv[1], command_names(app)));
   }
   try {
     app.parse(argc, argv);

@@ -56,9 +56,9 @@ uint32_t parse_evict(const std::string& text) {
   const char* const end = text.data() + text.size();
   if (text.starts_with("heavy:")) {
     const auto [stop, error] = std::from_chars(text.data() + 6, end, n);
-    if (error == std::errc() && stop == end && n > 0 && n <= 1u << 30) return n;
+    if (error == std::errc() && stop == end && is_heavy_budget(n)) return n;
   }
-  throw Error(ErrorKind::kUsage, fmt::format("--kv-evict '{}' is no policy; give heavy:N, where N is the number of tokens to keep", text));
+  throw Error(ErrorKind::kUsage, fmt::format("--kv-evict '{}' is no policy; give heavy:N, where N is the number of tokens to keep, 512 or a larger multiple of 256", text));
 }
 
 uint64_t parse_bytes(const std::string& option, const std::string& text) {

@@ -11,6 +11,9 @@ namespace quern::cli {
 
 inline constexpr uint32_t kDefaultSinks = 4;  ///< tokens that a window keeps besides its own, where the user gives no number
 
+/// Whether heavy:N can be kept to the letter: whole pieces of the cache, two at least.
+constexpr bool is_heavy_budget(uint32_t n) { return n >= 512 && n <= 1u << 30 && n % 256 == 0; }
+
 struct ModelOptions {
   std::string model;                 ///< a path or a name of the catalog; empty: the default model
   int64_t threads = 0;

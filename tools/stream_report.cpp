@@ -36,7 +36,7 @@ StreamColumn parse_stream_column(const std::string& text) {
   std::vector<uint32_t> numbers;
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
-  const auto refuse = [&] { throw Error(ErrorKind::kUsage, fmt::format("--stream: '{}' is none of full, window:N, window:N:S (S sinks), heavy:N, recompute:N", text)); };
+  const auto refuse = [&] { throw Error(ErrorKind::kUsage, fmt::format("--stream: '{}' is none of full, window:N, window:N:S (S sinks), heavy:N (512 or a larger multiple of 256), recompute:N", text)); };
   for (size_t at = colon; at != std::string::npos;) {
     const size_t next = text.find(':', at + 1);
     const std::string part = text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
@@ -54,7 +54,7 @@ StreamColumn parse_stream_column(const std::string& text) {
   if (kind == "window" && n <= 2) {
     column.window = numbers[0];
     column.sinks = n == 2 ? numbers[1] : kDefaultSinks;
-  } else if (kind == "heavy" && n == 1) {
+  } else if (kind == "heavy" && n == 1 && is_heavy_budget(numbers[0])) {
     column.heavy = numbers[0];
   } else if (kind == "recompute" && n == 1) {
     column.kind = StreamColumn::Kind::kRecompute;

@@ -90,7 +90,7 @@ class Policy(LogitsCase):
         err = quern("run", TINY, "--raw", "-p", "the", "-n", 900, "-c", 1024, "--ignore-eos", "--temp", 0, "--kv-evict", "heavy:512").stderr
         self.assertIn("policy heavy 512", err)
         self.assertRegex(err, r"evicted +\d+ tokens by use")
-        for args, message in ((("--kv-evict", "heavy"), "is no policy"), (("--kv-evict", "heavy:x"), "is no policy"), (("--kv-evict", "heavy:512", "--kv-window", 64), "excludes"),
+        for args, message in ((("--kv-evict", "heavy"), "is no policy"), (("--kv-evict", "heavy:x"), "is no policy"), (("--kv-evict", "heavy:100"), "512 or a larger multiple of 256"), (("--kv-evict", "heavy:700"), "512 or a larger multiple of 256"), (("--kv-evict", "heavy:512", "--kv-window", 64), "excludes"),
                               (("--kv-evict", "heavy:512", "--session", self.root / "s"), "excludes")):
             done = quern("run", TINY, "--raw", "-p", "the", *args)
             self.assertEqual(done.returncode, 2, done.stderr)
