@@ -80,17 +80,17 @@ std::string plot(const PerplexityReport& report) {
 std::string table(const PerplexityReport& report) {
   std::string out = "<table><tr><th>cache</th><th>bytes/token</th><th>bits</th><th>PPL</th><th>PPL ratio</th><th>KL mean</th><th>KL 99 %</th><th>KL max</th><th>top-1</th><th>RMS logit error</th></tr>\n";
   for (const CacheQuality& c : report.caches) {
-    out += fmt::format("<tr><th>{}</th><td>{}</td><td>{:.2f}</td><td>{:.4f} &plusmn; {:.4f}</td><td>{:.4f} &plusmn; {:.4f}</td><td>{:.6f}</td><td>{:.5f}</td><td>{:.4f}</td><td>{:.2f} %</td><td>{:.4f}</td></tr>\n", name(c.types),
+    out += fmt::format("<tr><th>{}</th><td>{}</td><td>{:.2f}</td><td>{:.4f} &plusmn; {:.2f}</td><td>{:.4f} &plusmn; {:.4f}</td><td>{:.6f}</td><td>{:.5f}</td><td>{:.4f}</td><td>{:.2f} %</td><td>{:.4f}</td></tr>\n", name(c.types),
                        with_commas(c.bytes_per_token), c.bits_per_value, c.perplexity, c.perplexity_error, c.ratio, c.ratio_error, c.kl_mean, c.kl_p99, c.kl_max, 100 * c.top1_agreement, c.rms_logit_error);
   }
   return out + "</table>\n";
 }
 
 constexpr const char* kStyle = R"(
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; color: #222; background: #fff; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color: #222; background: #fff; }
 svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: #555; } svg .name { font-weight: 600; fill: #222; }
 .grid { stroke: #ddd; } circle { fill: #2563eb; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; } th, td { padding: 4px 8px; text-align: right; border-bottom: 1px solid #ddd; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; } th, td { padding: 4px 8px; text-align: right; border-bottom: 1px solid #ddd; } td { white-space: nowrap; }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } svg text { fill: #aaa; } svg .name { fill: #eee; } .grid { stroke: #333; } circle { fill: #60a5fa; } th, td { border-color: #333; } }
 )";
 
