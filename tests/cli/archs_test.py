@@ -77,7 +77,7 @@ class Archs(unittest.TestCase):
         self.assertIn(("experts", "8 of width 32 in 2 of 3 layers; a token uses 3"), keys)
         self.assertIn(("router", "sigmoid, weights divided by their sum, times 1.5, from the best 2 of 4 groups"), keys)
         self.assertIn(("bias of the choice", "yes"), self.facts(TINY / "deepseek2.gguf", "tensors"))
-        self.assertIn(("expansions of latents", "in one tensor"), self.facts(TINY / "deepseek2-kvb.gguf", "tensors"))
+        self.assertIn(("latent expansions", "in one tensor"), self.facts(TINY / "deepseek2-kvb.gguf", "tensors"))
         self.assertIn(("shared expert", "with a gate"), self.facts(TINY / "qwen2moe.gguf", "tensors"))
         self.assertIn(("expert gating", "softmax over the chosen without a key"), self.facts(TINY / "gpt-oss.gguf", "row"))
         self.assertIn(("attention sinks", "learned"), self.facts(TINY / "gpt-oss.gguf", "tensors"))

@@ -58,7 +58,7 @@ class InspectTest(unittest.TestCase):
         model.write(path)
         unused = [fact["value"] for fact in self.report(path)["model"]["tensors"] if fact["what"] == "not used"]
         self.assertEqual(unused, ["'blk.0.attn_sub_norm.weight'", "'blk.0.attn_norm.bias'"])
-        run = subprocess.run([QUERN, "run", str(path), "--raw", "-p", "the", "-n", "1"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([QUERN, "run", str(path), "--raw", "-p", "the", "-n", "1"], capture_output=True, text=True, errors="replace", timeout=60)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("2 tensors that quern does not know", run.stderr)
         self.assertIn("blk.0.attn_sub_norm.weight", run.stderr)
