@@ -38,7 +38,7 @@ void add_sampling_options(CLI::App& command, SamplingFlags& o) {
   command.add_option("--repeat-penalty", o.sampling.repeat_penalty, "Weaken tokens seen lately (default 1: off)");
   command.add_option("--repeat-last-n", o.sampling.repeat_last_n, "How many tokens of prompt and answer count as lately (default 64)");
   command.add_option("--logit-bias", o.logit_bias, "ID=BIAS, added to a token's logit (may be given several times)")->expected(1)->take_all();
-  command.add_option("--seed", o.seed, "Seed of the sampler (default: random, and shown)")->check(CLI::NonNegativeNumber);
+  command.add_option("--seed", o.seed, "Seed of the sampler (default: random, and shown)")->check([](const std::string& text) { return text.starts_with('-') ? fmt::format("'{}' is no seed; give a whole number from 0 on", text) : std::string(); });
 }
 
 }  // namespace quern::cli
