@@ -94,7 +94,10 @@ Turn Repl::answer(const Produce& produce) {
     turn = produce(turn_options(progress, answer_began));
   } catch (...) {
     progress.stop();
-    if (answer_began) console_.end_answer();
+    if (answer_began) {
+      console_.end_answer();
+      console_.note("[neither the message nor this part of its answer was kept, for the reason below]");
+    }
     throw;
   }
   progress.stop();

@@ -144,12 +144,15 @@ void file(Repl& repl, const std::string& path) {
     if (!repl.detach()) usage("/file -: no file stands in front of your next message");
     return repl.console().note("[no file goes in front of your next message]");
   }
-  std::ifstream in(expand_home(path), std::ios::binary);
+  const fs::path place = expand_home(path);
+  std::error_code error;
+  if (fs::exists(place, error) && !fs::is_regular_file(place, error)) usage(fmt::format("/file: '{}' is no regular file", path));
+  if (const uint64_t size = fs::file_size(place, error); !error && size > kMostFileBytes) usage(fmt::format("/file: '{}' has {}; at most {} are taken", path, bytes_text(size), bytes_text(kMostFileBytes)));
+  std::ifstream in(place, std::ios::binary);
   std::ostringstream bytes;
   if (in) bytes << in.rdbuf();
   if (!in) usage(fmt::format("/file: '{}' cannot be read", path));
   const std::string text = bytes.str();
-  if (text.size() > kMostFileBytes) usage(fmt::format("/file: '{}' has {}; at most {} are taken", path, bytes_text(text.size()), bytes_text(kMostFileBytes)));
   if (text.find('\0') != std::string::npos || utf8_repair(text) != text) usage(fmt::format("/file: '{}' is not UTF-8 text", path));
   const size_t n_tokens = repl.engine().tokenize(text, false, false).size();
   const Session& session = repl.conversation().session();
@@ -245,7 +248,9 @@ void Repl::command(const std::string& line) {
   std::string argument = begin == std::string::npos ? "" : line.substr(begin);
   argument.erase(argument.find_last_not_of(" \t\n") + 1);
   for (const Command& row : kCommands) {
-    if (name == row.name) return row.run(*this, argument);
+    if (name != row.name) continue;
+    if (!*row.argument && !argument.empty()) usage(fmt::format("{} stands alone, but '{}' follows it; a message that begins with / is written with //", name, argument.substr(0, argument.find('\n'))));
+    return row.run(*this, argument);
   }
   for (const auto& [other, known] : kOtherNames) {
     if (name == other) return command(known + (argument.empty() ? "" : " " + argument));
