@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -33,6 +34,7 @@ struct Options {
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(ErrorKind::kUsage, fmt::format("-f: cannot open '{}': {}", path, std::strerror(errno)));
+  if (std::filesystem::is_directory(path)) throw Error(ErrorKind::kUsage, fmt::format("-f: '{}' is a directory", path));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

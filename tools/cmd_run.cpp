@@ -35,10 +35,15 @@ struct Options {
   std::vector<std::string> stop;
 };
 
+constexpr size_t kMostPromptBytes = size_t(1) << 30;
+
 std::string read_all(std::FILE* in, const std::string& name) {
   std::string bytes;
   char buffer[1 << 16];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, in)) > 0;) bytes.append(buffer, n);
+  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, in)) > 0;) {
+    bytes.append(buffer, n);
+    if (bytes.size() > kMostPromptBytes) throw Error(ErrorKind::kUsage, fmt::format("{} has more than {}, which no context holds", name, bytes_text(kMostPromptBytes)));
+  }
   if (std::ferror(in)) throw Error(ErrorKind::kUsage, fmt::format("reading {} failed: {}", name, std::strerror(errno)));
   return bytes;
 }

@@ -24,6 +24,14 @@ constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_logits,
 };
 
+/// An unset variable in a script must not lose a limit or a file to save to.
+void refuse_empty_values(const CLI::App& command) {
+  for (const char* name : {"--session", "--kv-type", "--k-type", "--v-type", "--kv-evict", "--kv-memory-limit"}) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option && option->count() && option->results().back().empty()) throw quern::Error(quern::ErrorKind::kUsage, fmt::format("the value of {} is empty; leave the option out or give one", name));
+  }
+}
+
 /// CLI11 takes the next word as an option's value whatever it looks like; `--stop --temp 0` is a forgotten value all the same.
 void refuse_options_as_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
@@ -72,7 +80,10 @@ int parse_and_run(int argc, char** argv) {
   for (const auto add : kCommands) add(app);
   for (CLI::App* command : app.get_subcommands({})) {
     last_value_wins(*command);
-    command->parse_complete_callback([command] { refuse_options_as_values(*command); });
+    command->parse_complete_callback([command] {
+      refuse_empty_values(*command);
+      refuse_options_as_values(*command);
+    });
   }
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[1]; }).empty()) {
     throw quern::Error(quern::ErrorKind::kUsage, fmt::format("'{}' is no command; there are {} (quern --help)", argv[1], command_names(app)));

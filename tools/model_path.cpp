@@ -55,8 +55,9 @@ std::string find_model(const std::string& name) {
   if (!name.empty() && (fs::exists(name, ignored) || name.find('/') != std::string::npos || name.ends_with(".gguf"))) return name;
   std::vector<std::string> names;
   for (const fs::path& folder : model_folders()) {
-    names.clear();
-    const CatalogEntry entry = look_up(folder / "catalog.json", name, names);
+    std::vector<std::string> found;
+    const CatalogEntry entry = look_up(folder / "catalog.json", name, found);
+    if (!found.empty()) names = std::move(found);
     if (!entry.matches) continue;
     for (const fs::path& place : model_folders()) {
       if (fs::exists(place / entry.file, ignored)) return (place / entry.file).string();

@@ -1,6 +1,7 @@
 // Which template, and what it makes of a conversation.
 #include "engine/chat_render.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -14,7 +15,7 @@ std::string read_template_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (in) text << in.rdbuf();
-  if (!in) throw_error(ErrorKind::kUsage, "--template '{}' is neither a built-in template ({}) nor a file that can be read", path, builtin_template_names());
+  if (!in || std::filesystem::is_directory(path)) throw_error(ErrorKind::kUsage, "--template '{}' is neither a built-in template ({}) nor a file that can be read", path, builtin_template_names());
   return text.str();
 }
 
@@ -35,7 +36,7 @@ ChatRenderer::Source ChatRenderer::choose(const Model& model, const std::string&
     return {read_template_file(name), fmt::format("file {}", name)};
   }
   if (const auto own = model.file.header().get_string("tokenizer.chat_template")) return {std::string(*own), "the model file's own"};
-  throw_error(ErrorKind::kUsage, "this model has no chat template (a base model, perhaps): use --raw, or --template NAME with one of {} or a file", builtin_template_names());
+  throw_error(ErrorKind::kUsage, "this model has no chat template (a base model, perhaps): give --template NAME with one of {} or a file, or use quern run --raw", builtin_template_names());
 }
 
 ChatRenderer::ChatRenderer(const Model& model, const std::string& template_name) : ChatRenderer(model, choose(model, template_name)) {}

@@ -271,7 +271,7 @@ void check_fit(const Found& found, const Session::Impl& session) {
   if (theirs.k_type != ours.k_type) refuse("K type", theirs.k_type, ours.k_type, types);
   if (theirs.v_type != ours.v_type) refuse("V type", theirs.v_type, ours.v_type, types);
   if (theirs.act != ours.act) refuse("activations", theirs.act, ours.act, "give --act " + theirs.act);
-  if (theirs.window != ours.window) refuse("a cache window of", theirs.window, ours.window, "give that --kv-window (0: none)");
+  if (theirs.window != ours.window) refuse("a cache window of", theirs.window, ours.window, theirs.window ? fmt::format("give --kv-window {}", theirs.window) : "leave out --kv-window (and --on-full window)");
   if (theirs.sinks != ours.sinks) refuse("sink tokens:", theirs.sinks, ours.sinks, "give that --kv-sinks");
   if (theirs.heavy != ours.heavy) refuse("heavy hitters:", theirs.heavy, ours.heavy, "give that --kv-evict heavy:N");
   if (theirs.rope != ours.rope) refuse("a context of", theirs.n_ctx, ours.n_ctx, "this model turns positions by the context's size, so give the same -c");

@@ -28,7 +28,7 @@ class Run(unittest.TestCase):
     def test_usage_errors_have_status_2_and_one_line(self):
         for args in (["-c", "0"], ["-c", "-5"], ["-c", "18446744073709551615"], ["--temp", "-1"], ["--kv-type", "int5"], ["--kv-type", "f16", "--k-type", "f32"],
                      ["--stop", "--temp", "0"], ["--mmap", "--no-mmap"], ["--logit-bias", "320=1"], ["--top-k", "x"], ["--nonsense"], ["--seed", "-1"], ["--system", "x"], ["--template", "chatml"],
-                     ["--session", "/nonexistent/x"]):
+                     ["--session", "/nonexistent/x"], ["--session", ""], ["--kv-memory-limit", ""]):
             got = run(TINY, "--raw", "-p", "abc", "-n", 2, *args)
             self.assertEqual(got.returncode, 2, (args, got.stderr))
             self.assertEqual(got.stdout, b"", args)
