@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 
 #include "bench_results.h"
 #include "command.h"
+#include "files.h"
 #include "interrupt.h"
 #include "model_options.h"
 
@@ -175,16 +174,9 @@ void measure_curves(const Options& o, Engine& engine, const Progress& progress, 
   }
 }
 
-/// mode "ab" and an empty page: can it be written, asked before the work is done.
-void write_html(const std::string& path, const std::string& page, const char* mode = "wb") {
-  std::FILE* out = std::fopen(path.c_str(), mode);
-  const bool written = out && std::fwrite(page.data(), 1, page.size(), out) == page.size();
-  if ((out && std::fclose(out) != 0) || !written) throw Error(ErrorKind::kRuntime, fmt::format("--html: writing '{}' failed: {}", path, std::strerror(errno)));
-}
-
 void run(Options& o) {
   interrupt_flag();
-  if (!o.html.empty()) write_html(o.html, "", "ab");
+  if (!o.html.empty()) check_page(o.html);
   const auto engine = o.model.load();
   if (o.threads.empty()) o.threads = {engine->threads()};
   check_sizes(o, engine->info().n_ctx_train);
@@ -213,7 +205,7 @@ void run(Options& o) {
   }
   if (o.json) print_bench_json(results, stdout);
   else print_bench_table(results, stdout);
-  if (!o.html.empty()) write_html(o.html, bench_html(results));
+  if (!o.html.empty()) write_page(o.html, bench_html(results));
   if (results.any_failed()) throw Error(ErrorKind::kRuntime, "the tokens of a measured run are not those that were expected: its speed means nothing");
   if (is_stopped) throw Error(ErrorKind::kInterrupted, "interrupted: only what was measured by then is shown");
 }

@@ -158,7 +158,7 @@ void add_chat(CLI::App& app) {
   command->add_option("--stop", o->repl.stop, "A text that ends an answer (may be given several times)")->expected(1)->take_all();
   command->add_flag("--ignore-eos", o->repl.ignore_end, "Do not stop at the model's end tokens");
   command->add_option("--on-full", o->on_full, "When the context is full: trim drops the oldest turns whole (default), window forgets the oldest tokens, stop refuses")->check(CLI::IsMember({"trim", "window", "stop"}));
-  command->add_option("--session", o->session_file, "A file that keeps the conversation and its cache: continued where it exists, saved after every answer and at the end");
+  command->add_option("--session", o->session_file, "A file that keeps the conversation and its cache: continued where it exists, saved after every answer and at the end")->check(kNotEmpty);
   command->add_flag("--hide-thinking", o->repl.hide_thinking, "Do not show what stands in <think>...</think>");
   command->add_flag("--once", o->once, "Piped input is one message, and not one a line");
   command->add_flag("--dump-prompt", o->dump_prompt, "Print the exact prompt for the piped message and stop");

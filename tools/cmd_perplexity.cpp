@@ -3,14 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "command.h"
+#include "files.h"
 #include "interrupt.h"
 #include "model_options.h"
 #include "perplexity_html.h"
@@ -30,15 +26,6 @@ struct Options {
   int64_t n_chunks = 0, n_tokens = 0, stride = 100;
   bool apart = false, json = false;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ErrorKind::kUsage, fmt::format("-f: cannot open '{}': {}", path, std::strerror(errno)));
-  if (std::filesystem::is_directory(path)) throw Error(ErrorKind::kUsage, fmt::format("-f: '{}' is a directory", path));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::string pair_name(const KvTypePair& types) { return types.k == types.v ? types.k : types.k + ":" + types.v; }
 
@@ -105,13 +92,6 @@ void warn_of_bad_types(const PerplexityReport& report) {
 
 std::string model_name(const Engine& engine) { return engine.info().name.empty() ? engine.info().path : engine.info().name; }
 
-void write_page(const std::string& path, const std::string& page) {
-  std::ofstream file(path, std::ios::binary);
-  file << page;
-  file.close();
-  if (!file) throw Error(ErrorKind::kRuntime, fmt::format("writing '{}' failed: {}", path, std::strerror(errno)));
-}
-
 /// One text from beginning to end, once for each column.
 void run_stream(const Options& o, const std::string& text) {
   StreamOptions options;
@@ -137,6 +117,7 @@ void run_stream(const Options& o, const std::string& text) {
 }
 
 void run(const Options& o) {
+  if (!o.html.empty()) check_page(o.html);
   const std::string text = read_text(o.file);
   if (!o.stream.empty()) return run_stream(o, text);
   const auto engine = o.model.load();

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "command.h"
+#include "files.h"
 #include "interrupt.h"
 #include "json_line.h"
 #include "model_options.h"
@@ -34,19 +35,6 @@ struct Options {
   SamplingOptions sampling;               ///< what the flags say
   std::vector<std::string> stop;
 };
-
-constexpr size_t kMostPromptBytes = size_t(1) << 30;
-
-std::string read_all(std::FILE* in, const std::string& name) {
-  std::string bytes;
-  char buffer[1 << 16];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, in)) > 0;) {
-    bytes.append(buffer, n);
-    if (bytes.size() > kMostPromptBytes) throw Error(ErrorKind::kUsage, fmt::format("{} has more than {}, which no context holds", name, bytes_text(kMostPromptBytes)));
-  }
-  if (std::ferror(in)) throw Error(ErrorKind::kUsage, fmt::format("reading {} failed: {}", name, std::strerror(errno)));
-  return bytes;
-}
 
 /// \n \t \r \\ \" \' and \xHH, for those who ask.
 std::string unescape(const std::string& text) {
@@ -74,10 +62,7 @@ std::string read_prompt(const Options& o) {
   if (o.prompt) return o.escape ? unescape(*o.prompt) : *o.prompt;
   std::string text;
   if (o.file && *o.file != "-") {
-    std::FILE* in = std::fopen(o.file->c_str(), "rb");
-    if (!in) throw Error(ErrorKind::kUsage, fmt::format("-f: cannot open '{}': {}", *o.file, std::strerror(errno)));
-    text = read_all(in, *o.file);
-    std::fclose(in);
+    text = read_text(*o.file);
   } else {
     if (!o.file && o.dash.empty() && ::isatty(STDIN_FILENO)) throw Error(ErrorKind::kUsage, "no prompt: give -p TEXT, -f FILE, or pipe one in");
     text = read_all(stdin, "standard input");
@@ -240,7 +225,7 @@ void add_run(CLI::App& app) {
   add_prompt_options(*command, *o);
   add_sampling_options(*command, o->flags);
   add_cache_options(*command, o->model);
-  auto* session = command->add_option("--session", o->session_file, "A file that keeps the cache: restored where it exists, and saved at the end; a prompt that begins like the last one is not read again");
+  auto* session = command->add_option("--session", o->session_file, "A file that keeps the cache: restored where it exists, and saved at the end; a prompt that begins like the last one is not read again")->check(kNotEmpty);
   command->get_option("--kv-evict")->excludes(session);
   command->add_flag("--json", o->json, "One JSON object on stdout in place of the text");
   command->add_option("--kv-report", o->report, "The report on standard error: text (default) or json")->check(CLI::IsMember({"text", "json"}));

@@ -1,12 +1,15 @@
 // The one binary: a table of subcommands, and the mapping of errors to exit statuses.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "command.h"
 #include "quern/error.h"
@@ -23,14 +26,6 @@ constexpr quern::cli::AddCommand kCommands[] = {
     quern::cli::add_template,
     quern::cli::add_logits,
 };
-
-/// An unset variable in a script must not lose a limit or a file to save to.
-void refuse_empty_values(const CLI::App& command) {
-  for (const char* name : {"--session", "--kv-type", "--k-type", "--v-type", "--kv-evict", "--kv-memory-limit"}) {
-    const CLI::Option* option = command.get_option_no_throw(name);
-    if (option && option->count() && option->results().back().empty()) throw quern::Error(quern::ErrorKind::kUsage, fmt::format("the value of {} is empty; leave the option out or give one", name));
-  }
-}
 
 /// CLI11 takes the next word as an option's value whatever it looks like; `--stop --temp 0` is a forgotten value all the same.
 void refuse_options_as_values(const CLI::App& command) {
@@ -66,27 +61,20 @@ void shorten_openmp_wait(char** argv) {
   ::execv(path, argv);  // returns only if that failed; then it goes on as it is
 }
 
-std::string command_names(const CLI::App& app) {
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names += (names.empty() ? "" : ", ") + command->get_name();
-  return names;
-}
-
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"quern: GGUF language models on a plain CPU, with the KV cache in full view", "quern"};
   app.set_version_flag("--version", std::string("quern ") + QUERN_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   for (const auto add : kCommands) add(app);
+  std::vector<std::string> names;
   for (CLI::App* command : app.get_subcommands({})) {
     last_value_wins(*command);
-    command->parse_complete_callback([command] {
-      refuse_empty_values(*command);
-      refuse_options_as_values(*command);
-    });
+    command->parse_complete_callback([command] { refuse_options_as_values(*command); });
+    names.push_back(command->get_name());
   }
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[1]; }).empty()) {
-    throw quern::Error(quern::ErrorKind::kUsage, fmt::format("'{}' is no command; there are {} (quern --help)", argv[1], command_names(app)));
+  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+    throw quern::Error(quern::ErrorKind::kUsage, fmt::format("'{}' is no command; there are {} (quern --help)", argv[1], fmt::join(names, ", ")));
   }
   try {
     app.parse(argc, argv);

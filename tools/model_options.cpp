@@ -28,17 +28,17 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
 void add_cache_options(CLI::App& command, ModelOptions& o) {
   command.add_option("-c,--ctx", o.n_ctx, "Context in tokens")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--batch", o.batch, "Most tokens of one prefill step (default 512)")->check(CLI::Range(1, 65536));
-  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)");
-  command.add_option("--k-type", o.k_type, "Element type of the keys alone")->excludes(both);
-  command.add_option("--v-type", o.v_type, "Element type of the values alone")->excludes(both);
+  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)")->check(kNotEmpty);
+  command.add_option("--k-type", o.k_type, "Element type of the keys alone")->check(kNotEmpty)->excludes(both);
+  command.add_option("--v-type", o.v_type, "Element type of the values alone")->check(kNotEmpty)->excludes(both);
   add_policy_options(command, o);
-  command.add_option("--kv-memory-limit", o.memory_limit, "Most memory that the cache may take, as 512M or 1.5G (K, M, G are powers of 1024); a run that needs more stops and says so");
+  command.add_option("--kv-memory-limit", o.memory_limit, "Most memory that the cache may take, as 512M or 1.5G (K, M, G are powers of 1024); a run that needs more stops and says so")->check(kNotEmpty);
 }
 
 void add_policy_options(CLI::App& command, ModelOptions& o) {
   auto* window = command.add_option("--kv-window", o.kv_window, "Keep the last N tokens (and the sinks) in the cache: text without end in memory that does not grow")->check(CLI::Range(int64_t(1), int64_t(1) << 30));
   command.add_option("--kv-sinks", o.kv_sinks, "With --kv-window: keep the first S tokens too (default 4), because attention leans on them")->needs(window)->check(CLI::Range(int64_t(0), int64_t(1) << 20));
-  command.add_option("--kv-evict", o.kv_evict, "heavy:N keeps at most N tokens (in 256s, at least 512): the latest, and those that attention uses most")->excludes(window);
+  command.add_option("--kv-evict", o.kv_evict, "heavy:N keeps at most N tokens (in 256s, at least 512): the latest, and those that attention uses most")->check(kNotEmpty)->excludes(window);
 }
 
 void check_context(const ModelOptions& o, const SessionOptions& session, const Engine& engine) {

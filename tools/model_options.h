@@ -14,6 +14,9 @@ inline constexpr uint32_t kDefaultSinks = 4;  ///< tokens that a window keeps be
 /// Whether heavy:N can be kept to the letter: whole pieces of the cache, two at least.
 constexpr bool is_heavy_budget(uint32_t n) { return n >= 512 && n <= 1u << 30 && n % 256 == 0; }
 
+/// An unset variable in a script must not lose a limit or a file to save to.
+inline const CLI::Validator kNotEmpty([](std::string& value) { return std::string(value.empty() ? "the value is empty; leave the option out or give one" : ""); }, "");
+
 struct ModelOptions {
   std::string model;                 ///< a path or a name of the catalog; empty: the default model
   int64_t threads = 0;
