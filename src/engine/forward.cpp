@@ -46,6 +46,13 @@ struct Step {
   void mark_bad(size_t layer, Stage stage) { fault.mark(place_of(layer, stage)); }
 };
 
+/// Products with one input.
+struct Jobs {
+  std::array<MatmulJob, 3> jobs;
+  size_t n;
+  std::span<const MatmulJob> span() const { return std::span(jobs).first(n); }
+};
+
 /// One worker's walk through the step.
 class Runner {
  public:
@@ -76,7 +83,7 @@ class Runner {
     }
     attend(layer, weights, lp);
     if (weights.latent) latent_values(layer, weights, lp);
-    attn_out(layer, weights);
+    attn_out(layer, weights, lp);
     ffn_norm(layer, weights);
     if (weights.experts) experts(layer, weights, lp);
     if (weights.up) {
@@ -118,10 +125,8 @@ class Runner {
   /// q, k, v = W·h + bias  [n_tokens, heads, dim]
   void qkv(const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kQkv);
-    const MatmulJob jobs[] = {{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
-                              {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
-                              {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}};
-    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, jobs);
+    expect(attn_out_job(weights));
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, qkv_jobs(weights, lp));
   }
 
   /// q and k normalised (where the model does) and turned by their position; q also as the sinks see it.
@@ -182,14 +187,14 @@ class Runner {
   }
 
   /// out = W_o·attn  [n_tokens, n_embd]
-  void attn_out(size_t layer, const LayerWeights& weights) {
+  void attn_out(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kNorm);
     const size_t n_attn = weights.o.n_cols;
     const float* attn = weights.latent ? s_.ws.latent.values.data() : s_.ws.attn.data();
     each_row(s_.n_tokens, [&](size_t t) { quantize(attn + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
     enter(ClockStage::kAttnOut);
-    const MatmulJob jobs[] = {{&weights.o, s_.ws.out.data(), p_.n_embd}};
-    multiply(input(attn, n_attn), s_.n_tokens, jobs);
+    if (weights.up && !weights.experts) expect(ffn_up_jobs(weights, lp));
+    multiply(input(attn, n_attn), s_.n_tokens, attn_out_job(weights));
   }
 
   /// x += out; h = norm(x); the other way round in a parallel layer
@@ -223,8 +228,8 @@ class Runner {
   /// gate, up = W·h  [n_tokens, n_ff]
   void ffn_up(const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kFfnUp);
-    const MatmulJob both[] = {{&weights.gate, s_.ws.gate.data(), lp.n_ff}, {&weights.up, s_.ws.up.data(), lp.n_ff}};
-    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, std::span(both).subspan(weights.gate ? 0 : 1));
+    expect(ffn_down_job(weights));
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, ffn_up_jobs(weights, lp));
   }
 
   /// out = W_down·(act(gate) · up)  [n_tokens, n_embd]
@@ -235,8 +240,8 @@ class Runner {
       quantize(h(t, lp.n_ff), t, lp.n_ff, layer, Stage::kFfnInner);
     });
     enter(ClockStage::kFfnDown);
-    const MatmulJob jobs[] = {{&weights.down, s_.ws.out.data(), p_.n_embd}};
-    multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, jobs);
+    expect_next_layer(layer);
+    multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, ffn_down_job(weights));
   }
 
   /// logits = W_output·norm(x + out) of the rows that want them  [n_logits, n_vocab]
@@ -250,8 +255,7 @@ class Runner {
       quantize(h(i, p_.n_embd), i, p_.n_embd, p_.n_layers, Stage::kAttnInput);
     });
     enter(ClockStage::kOutput);
-    const MatmulJob jobs[] = {{&s_.model.weights.output, s_.logits, p_.n_vocab}};
-    multiply(input(rows_.h.data(), p_.n_embd), n, jobs);
+    multiply(input(rows_.h.data(), p_.n_embd), n, output_job());
     w_.for_chunks(n, [&](size_t i) {
       float* row = s_.logits + i * p_.n_vocab;
       if (p_.logit_scale != 1.0f) k_.scale(row, p_.logit_scale, p_.n_vocab);
@@ -337,7 +341,27 @@ class Runner {
   ops::MatmulContext matmul_context(size_t n_tokens) const {
     return {s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
   }
-  void multiply(const ActInput& in, size_t n_tokens, std::span<const MatmulJob> jobs) { ops::matmul(w_, matmul_context(n_tokens), in, jobs); }
+  void multiply(const ActInput& in, size_t n_tokens, const Jobs& jobs) { ops::matmul(w_, matmul_context(n_tokens), in, jobs.span()); }
+  /// The products that come next are told before the wait that ends those before them.
+  void expect(const Jobs& jobs) { ops::expect_matmul(w_, matmul_context(s_.n_tokens), jobs.span()); }
+  void expect_next_layer(size_t layer) {
+    if (layer + 1 == p_.n_layers) expect(output_job());
+    else if (const LayerWeights& next = s_.model.weights.layers[layer + 1]; !next.latent) expect(qkv_jobs(next, p_.layers[layer + 1]));
+  }
+
+  Jobs qkv_jobs(const LayerWeights& weights, const LayerParams& lp) {
+    return {{{{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
+              {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
+              {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}}}, 3};
+  }
+  Jobs attn_out_job(const LayerWeights& weights) { return {{{{&weights.o, s_.ws.out.data(), p_.n_embd}}}, 1}; }
+  Jobs ffn_up_jobs(const LayerWeights& weights, const LayerParams& lp) {
+    const MatmulJob up = {&weights.up, s_.ws.up.data(), lp.n_ff};
+    if (!weights.gate) return {{{up}}, 1};
+    return {{{{&weights.gate, s_.ws.gate.data(), lp.n_ff}, up}}, 2};
+  }
+  Jobs ffn_down_job(const LayerWeights& weights) { return {{{{&weights.down, s_.ws.out.data(), p_.n_embd}}}, 1}; }
+  Jobs output_job() { return {{{{&s_.model.weights.output, s_.logits, p_.n_vocab}}}, 1}; }
 
   ops::LatentArgs latent_args(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     ops::LatentArgs args;

@@ -11,13 +11,37 @@ constexpr size_t kChunksPerWorker = 6;
 constexpr size_t kChunksPerWorkerOfFew = 3;  // few tokens: a chunk is a stream through memory, and each start of one costs
 constexpr size_t kFewTokens = 8;
 constexpr size_t kMostChunkRows = 256;
+constexpr size_t kMostChunkBytesOfFew = 1 << 20;
+constexpr size_t kMostFetchBytes = 256 << 10;  // a part of L2: what is fetched ahead must not push out what is in use
+
+size_t ceil_div(size_t n, size_t unit) { return (n + unit - 1) / unit; }
 
 }  // namespace
 
-size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile, size_t n_tokens) {
-  if (n_workers == 1) return std::max(kMostChunkRows / row_tile * row_tile, row_tile);
-  const size_t wanted = n_rows / (size_t(n_workers) * (n_tokens <= kFewTokens ? kChunksPerWorkerOfFew : kChunksPerWorker));
-  return std::clamp((wanted + row_tile - 1) / row_tile * row_tile, row_tile, std::max(kMostChunkRows, row_tile));
+size_t chunk_rows(size_t n_rows, size_t row_bytes, int n_workers, size_t row_tile, size_t n_tokens) {
+  const bool is_few = n_tokens <= kFewTokens;
+  const size_t most = is_few ? std::max(kMostChunkRows, kMostChunkBytesOfFew / row_bytes) : kMostChunkRows;
+  const size_t wanted = n_workers == 1 ? most : std::min(most, n_rows / (size_t(n_workers) * (is_few ? kChunksPerWorkerOfFew : kChunksPerWorker)));
+  return std::max((wanted + row_tile - 1) / row_tile * row_tile, row_tile);
+}
+
+RowChunks::RowChunks(std::span<const MatmulJob> jobs, int n_workers, size_t row_tile, size_t n_tokens) : jobs_(jobs) {
+  size_t n_rows = 0;
+  for (const MatmulJob& job : jobs) n_rows += job.weight->n_rows;
+  const Weight& last = *jobs.back().weight;
+  step_ = last_step_ = chunk_rows(n_rows, last.row_bytes, n_workers, row_tile, n_tokens);
+  if (n_workers > 1) last_step_ = std::clamp(kLastChunkBytes / last.row_bytes / row_tile * row_tile, row_tile, step_);
+  n_whole_ = last.n_rows / step_ - std::min(last.n_rows / step_, size_t(n_workers - 1));
+  for (const MatmulJob& job : jobs.first(jobs.size() - 1)) n_before_last_ += ceil_div(job.weight->n_rows, step_);
+  count_ = n_before_last_ + n_whole_ + ceil_div(last.n_rows - n_whole_ * step_, last_step_);
+}
+
+RowChunks::Chunk RowChunks::operator[](size_t chunk) const {
+  const auto rows_of = [](const MatmulJob& job, size_t first, size_t n) { return Chunk{&job, first, std::min(n, job.weight->n_rows - first)}; };
+  if (chunk >= n_before_last_ + n_whole_) return rows_of(jobs_.back(), n_whole_ * step_ + (chunk - n_before_last_ - n_whole_) * last_step_, last_step_);
+  const MatmulJob* job = jobs_.data();
+  for (size_t n; chunk >= (n = ceil_div(job->weight->n_rows, step_)); ++job) chunk -= n;
+  return rows_of(*job, chunk * step_, step_);
 }
 
 void multiply_rows(const MatmulContext& context, const ActInput& input, const MatmulJob& job, size_t first, size_t n_rows) {
@@ -57,18 +81,22 @@ size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols) {
 }
 
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs) {
-  size_t n_rows = 0;
-  for (const MatmulJob& job : jobs) n_rows += job.weight->n_rows;
-  const size_t step = chunk_rows(n_rows, worker.count(), context.kernels->row_tile, context.n_tokens);
-  size_t n_chunks = 0;
-  for (const MatmulJob& job : jobs) n_chunks += (job.weight->n_rows + step - 1) / step;
-  worker.for_chunks(n_chunks, [&](size_t chunk) {
+  const RowChunks chunks(jobs, worker.count(), context.kernels->row_tile, context.n_tokens);
+  worker.for_chunks(chunks.count(), [&](size_t i) {
     if (context.is_cancelled()) return;
-    const MatmulJob* job = jobs.data();
-    for (size_t n; chunk >= (n = (job->weight->n_rows + step - 1) / step); ++job) chunk -= n;
-    const size_t first = chunk * step;
-    multiply_rows(context, input, *job, first, std::min(step, job->weight->n_rows - first));
+    const auto [job, first, n_rows] = chunks[i];
+    multiply_rows(context, input, *job, first, n_rows);
   });
+}
+
+void expect_matmul(Worker& worker, const MatmulContext& context, std::span<const MatmulJob> jobs) {
+  if (worker.count() == 1 || context.n_tokens > kFewTokens) return;
+  // Who ends the wait goes on first and takes chunk 0; who waited takes one of those after it.
+  const RowChunks chunks(jobs, worker.count(), context.kernels->row_tile, context.n_tokens);
+  const size_t i = 1 + size_t(worker.index()) % size_t(worker.count() - 1);
+  if (i >= chunks.count()) return;
+  const auto [job, first, n_rows] = chunks[i];
+  worker.fetch_while_waiting({job->weight->data + first * job->weight->row_bytes, std::min(n_rows * job->weight->row_bytes, kMostFetchBytes)});
 }
 
 }  // namespace quern::ops

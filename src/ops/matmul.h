@@ -46,11 +46,38 @@ bool uses_quantized_activations(const Weight& weight, bool float_activations);
 size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols);
 
 /// Rows of a chunk where n_rows in all are shared by the team: a multiple of the kernels' row tile.
-size_t chunk_rows(size_t n_rows, int n_workers, size_t row_tile, size_t n_tokens);
+size_t chunk_rows(size_t n_rows, size_t row_bytes, int n_workers, size_t row_tile, size_t n_tokens);
+
+/// How the rows of products with one input are dealt out: by chunk_rows, and in smaller chunks at the end of the last product, where a
+/// chunk's length is what the other workers wait. Every row is in exactly one chunk.
+class RowChunks {
+ public:
+  struct Chunk {
+    const MatmulJob* job;
+    size_t first, n_rows;
+  };
+  static constexpr size_t kLastChunkBytes = 96 << 10;  ///< of weights, unless a row tile has more
+
+  /// `jobs` must outlive it.
+  RowChunks(std::span<const MatmulJob> jobs, int n_workers, size_t row_tile, size_t n_tokens);
+  size_t count() const { return count_; }
+  Chunk operator[](size_t chunk) const;
+
+ private:
+  std::span<const MatmulJob> jobs_;
+  size_t step_, last_step_;
+  size_t n_before_last_ = 0;  ///< chunks of the products before the last
+  size_t n_whole_;            ///< whole steps of the last
+  size_t count_;
+};
+
 /// Rows [first, first + n_rows) of a product, by this worker alone.
 void multiply_rows(const MatmulContext& context, const ActInput& input, const MatmulJob& job, size_t first, size_t n_rows);
 
 /// Every worker of the team calls it with the same jobs; returns when all are done. A cancelled call leaves y unspecified.
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs);
+
+/// Tells the worker that these jobs come next: see Worker::fetch_while_waiting.
+void expect_matmul(Worker& worker, const MatmulContext& context, std::span<const MatmulJob> jobs);
 
 }  // namespace quern::ops

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #if QUERN_OPENMP
@@ -19,6 +20,7 @@ namespace quern {
 namespace {
 
 constexpr int kSpins = 300;  // some microseconds of pause instructions: longer would burn the slice that the awaited worker needs
+constexpr size_t kFetchBytes = 512;  // between two looks at whether the wait is over
 
 void set_float_mode() {
   const unsigned mxcsr = 0x1f80;
@@ -57,8 +59,20 @@ void Worker::complete(uint32_t stage) {
 void Worker::wait_for(uint32_t stage) {
   const auto start = waited_ns_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   // Stages complete in order, so the count passes `stage` when this one has; it may lag behind the ticket for an instant.
-  for (uint32_t seen; int32_t((seen = state_.n_completed.load(std::memory_order_acquire)) - stage) <= 0;) wait_while(state_.n_completed, seen, state_.n_sleeping);
+  for (uint32_t seen; int32_t((seen = state_.n_completed.load(std::memory_order_acquire)) - stage) <= 0;) {
+    fetch_while(seen);
+    wait_while(state_.n_completed, seen, state_.n_sleeping);
+  }
   if (waited_ns_) *waited_ns_ += uint64_t((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+}
+
+/// Fetches what is wanted until there is no more of it or n_completed is no longer `seen`.
+void Worker::fetch_while(uint32_t seen) {
+  while (!wanted_.empty() && state_.n_completed.load(std::memory_order_acquire) == seen) {
+    const auto some = wanted_.first(std::min(kFetchBytes, wanted_.size()));
+    for (size_t i = 0; i < some.size(); i += 64) __builtin_prefetch(some.data() + i, 0, 2);
+    wanted_ = wanted_.subspan(some.size());
+  }
 }
 
 void run_team(int n_threads, const std::function<void(Worker&)>& body) {

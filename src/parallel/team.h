@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace quern {
 
@@ -27,6 +28,8 @@ class Worker {
   int count() const { return state_.n_workers; }
   /// From now on this worker's time waiting for the others is added to *ns.
   void time_waits(uint64_t* ns) { waited_ns_ = ns; }
+  /// What this worker will probably read next: it fetches these bytes into its caches, in order, while it waits for the others.
+  void fetch_while_waiting(std::span<const std::byte> bytes) { wanted_ = bytes; }
 
   /// Calls f(chunk) once for each chunk in [0, n_chunks), spread over the workers by demand; returns when all are done. Every worker
   /// makes the same sequence of calls, but may find a call's work done already: whatever a later stage reads must be
@@ -51,11 +54,13 @@ class Worker {
  private:
   void complete(uint32_t stage);
   void wait_for(uint32_t stage);
+  void fetch_while(uint32_t seen);
 
   TeamState& state_;
   int index_;
   uint32_t stage_ = 0;
   uint64_t* waited_ns_ = nullptr;
+  std::span<const std::byte> wanted_;
 };
 
 /// Runs body on up to n_threads threads (this one included) and returns when all are done. Sets MXCSR to 0x1F80 (round to

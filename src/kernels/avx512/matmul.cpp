@@ -1,5 +1,6 @@
 // The matmul kernels for this instruction set.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/avx512/bytes.h"
 #include "kernels/avx512/simd.h"

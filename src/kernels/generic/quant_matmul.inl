@@ -21,19 +21,55 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, f
   }
 }
 
-/// Short rows are streams too short for the hardware's prefetchers, so memory is asked for in address order, a strip ahead
-/// or more where a strip is shorter than this. Farther would delay the start of a call.
-inline constexpr size_t kPrefetchBytes = 8 << 10;
-inline void prefetch(const std::byte* begin, const std::byte* end) {
-  for (; begin < end; begin += 64) __builtin_prefetch(begin, 0, 2);
-}
+/// Asks for the weights ahead of the reading, in step with it: a strip ahead, or as many as fill kLeastBytes. Rows are streams too short for
+/// the hardware's prefetchers, so memory is asked for in ascending order, but at kPlaces at once: a prefetcher that follows has to start
+/// anew in every page, and the other places go on meanwhile.
+class Ahead {
+ public:
+  Ahead(const std::byte* begin, const std::byte* end, size_t strip_bytes)
+      : next_(begin), end_(end), span_bytes_(strip_bytes * ((kLeastBytes + strip_bytes - 1) / strip_bytes)) {
+    start_span();
+    read(span_bytes_);
+    start_span();
+  }
 
-/// Unpacks n_groups of a strip and asks for [next, next + next_bytes) meanwhile, a little with each block.
+  /// So many bytes more have been read: asks for as many.
+  [[gnu::always_inline]] void read(size_t n_bytes) {
+    owed_ += ptrdiff_t(n_bytes);
+    for (; owed_ >= kStep; owed_ -= kStep, at_ += kLine) {
+      for (size_t place = 0; place < kPlaces; ++place) __builtin_prefetch(at_ + place * part_bytes_, 0, 2);
+    }
+  }
+  /// A strip has been read.
+  void strip_done(size_t strip_bytes) {
+    read_bytes_ += strip_bytes;
+    if (read_bytes_ >= span_bytes_) start_span();
+  }
+
+ private:
+  static constexpr size_t kLeastBytes = 16 << 10, kPlaces = 4, kLine = 64;
+  static constexpr ptrdiff_t kStep = kPlaces * kLine;
+
+  void start_span() {
+    const size_t n = std::min(span_bytes_, size_t(end_ - next_));
+    at_ = next_;
+    part_bytes_ = n / kPlaces;
+    owed_ = n > 0 ? 0 : std::numeric_limits<ptrdiff_t>::min() / 2;
+    next_ += n;
+    read_bytes_ = 0;
+  }
+
+  const std::byte *at_, *next_, *end_;
+  size_t span_bytes_, part_bytes_, read_bytes_;
+  ptrdiff_t owed_;
+};
+
+/// Unpacks n_groups of a strip.
 template <TensorType kType>
-void unpack_panel(Rows rows, size_t n_groups, Panel& panel, const std::byte* next, size_t next_bytes) {
+void unpack_panel(Rows rows, size_t n_groups, Panel& panel, Ahead* ahead) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   for (size_t g = 0; g < n_groups; g += kBlockGroups) {
-    prefetch(next + next_bytes * g / n_groups, next + next_bytes * (g + kBlockGroups) / n_groups);
+    if (ahead) ahead->read(kPanelRows * kBlockBytes<kType>);
     for (size_t first = 0; first < kPanelRows; first += kPartRows) {
       Part<kType> part(panel, first);
       Unpack<kType>::unpack({rows.base + first * rows.stride + g / kBlockGroups * kBlockBytes<kType>, rows.stride}, part, g);
@@ -52,7 +88,7 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
     for (size_t r = 0; r < n_rows; ++r) {
       std::memcpy(bytes[r], args.weights + (first_row + r) * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, n_groups / kBlockGroups * kBlockBytes<kType>);
     }
-    unpack_panel<kType>({bytes[0], sizeof bytes[0]}, n_groups, panel, bytes[0], 0);
+    unpack_panel<kType>({bytes[0], sizeof bytes[0]}, n_groups, panel, nullptr);
     for (size_t t = 0; t < args.n_tokens; ++t) {
       float* y = args.y + t * args.y_stride + first_row;
       alignas(64) float copy[kPanelRows] = {};
@@ -65,13 +101,13 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
 
 /// A strip times all tokens, by way of the panel.
 template <TensorType kType>
-void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
+void multiply_strip(const QuantMatmul& args, size_t r, Ahead& ahead) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Panel& panel = *reinterpret_cast<Panel*>(args.scratch);
   for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
     const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
     const Rows block{args.weights + r * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes};
-    unpack_panel<kType>(block, n_groups, panel, next + next_bytes * g / args.x.n_groups, next_bytes * n_groups / args.x.n_groups);
+    unpack_panel<kType>(block, n_groups, panel, &ahead);
     multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
   }
 }
@@ -79,13 +115,12 @@ void multiply_strip(const QuantMatmul& args, size_t r, const std::byte* next, si
 #ifdef QUERN_DIRECT
 /// A vector of rows times one token, without a panel.
 template <TensorType kType>
-void multiply_strip_by_one(const QuantMatmul& args, size_t r, const std::byte* next, size_t next_bytes) {
+void multiply_strip_by_one(const QuantMatmul& args, size_t r, Ahead& ahead) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Rows rows{args.weights + r * args.row_bytes, args.row_bytes};
-  const size_t step_bytes = next_bytes * kBlockGroups / args.x.n_groups;
   auto acc = DirectPart<kType>::start();
-  for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>, next += step_bytes) {
-    prefetch(next, next + step_bytes);
+  for (size_t g = 0; g < args.x.n_groups; g += kBlockGroups, rows.base += kBlockBytes<kType>) {
+    ahead.read(kPartRows * kBlockBytes<kType>);
     add_block<kType>(rows, act_tile(args.x, 0, g), acc);
   }
   DirectPart<kType>::store(args.y + r, acc);
@@ -99,14 +134,12 @@ void quant_matmul_of(const QuantMatmul& args) {
 #ifdef QUERN_DIRECT
   if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>, strip_rows = kPartRows;
 #endif
-  const std::byte* end = args.weights + args.n_rows * args.row_bytes;
   const size_t strip_bytes = strip_rows * args.row_bytes;
-  const size_t ahead = strip_bytes * (1 + kPrefetchBytes / strip_bytes);
-  prefetch(args.weights, std::min(end, args.weights + ahead));
+  Ahead ahead(args.weights, args.weights + args.n_rows * args.row_bytes, strip_bytes);
   size_t r = 0;
   for (; r + strip_rows <= args.n_rows; r += strip_rows) {
-    const std::byte* next = std::min(end, args.weights + r * args.row_bytes + ahead);
-    strip(args, r, next, std::min(strip_bytes, size_t(end - next)));
+    strip(args, r, ahead);
+    ahead.strip_done(strip_bytes);
   }
   if (r < args.n_rows) multiply_last_rows<kType>(args, r, *reinterpret_cast<Panel*>(args.scratch));
 }
