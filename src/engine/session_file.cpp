@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/checksum.h"
 #include "base/cursor.h"
+#include "base/rounding.h"
 #include "kv/snapshot.h"
 
 namespace quern {
@@ -21,8 +22,6 @@ constexpr uint32_t kVersion = 2;
 constexpr size_t kPage = 4096;
 constexpr size_t kFixedBytes = 24;   // magic, version, bytes of the head, bytes of the file
 constexpr size_t kSamples = 64;      // pages of a model file's tensor data that enter its fingerprint
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// The settings that a row's bits depend on, as a file states them.
 struct Settings {

@@ -1,13 +1,10 @@
 // Buffer sizes of the attention kernels, the same for every instruction set.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/kernels.h"
 
 namespace quern::kernels {
-namespace {
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-}  // namespace
-
 size_t query_float_offset(KvType k_type, size_t dim) {
   if (!kv_type_has_integer_scores(k_type)) return round_up(dim * sizeof(float), 64);
   return round_up(kv_scale_groups(k_type, dim) * sizeof(QueryGroup), 64);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/rounding.h"
 #include "quant/kv_frame.h"
 
 namespace quern {
@@ -12,9 +13,6 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLeastHeavy = 2 * kPiecePositions;  // a decision frees one piece and has to leave another
 constexpr size_t kMaxDim = 4096;  // a row of the codec
-
-size_t ceil_div(size_t n, size_t unit) { return (n + unit - 1) / unit; }
-size_t round_up(size_t n, size_t unit) { return ceil_div(n, unit) * unit; }
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
+
 namespace quern::ops {
 namespace {
 
@@ -14,9 +16,6 @@ using kernels::AttendPiece;
 constexpr size_t kTileRows = 64;        // query rows that share a pass over K and V
 constexpr size_t kStoreGroup = 16;      // positions stored together: one K tile, so that two workers never write the same line
 constexpr size_t kUnitsPerWorker = 4;   // fewer units than this a worker are cut by pieces instead
-
-size_t ceil_div(size_t n, size_t unit) { return (n + unit - 1) / unit; }
-size_t round_up(size_t n, size_t unit) { return ceil_div(n, unit) * unit; }
 
 /// Hands out 64-byte aligned parts of the workspace, or only counts them.
 class Carver {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace quern::ops {
 namespace {
 
@@ -14,15 +16,13 @@ constexpr size_t kMostChunkRows = 256;
 constexpr size_t kMostChunkBytesOfFew = 1 << 20;
 constexpr size_t kMostFetchBytes = 256 << 10;  // a part of L2: what is fetched ahead must not push out what is in use
 
-size_t ceil_div(size_t n, size_t unit) { return (n + unit - 1) / unit; }
-
 }  // namespace
 
 size_t chunk_rows(size_t n_rows, size_t row_bytes, int n_workers, size_t row_tile, size_t n_tokens) {
   const bool is_few = n_tokens <= kFewTokens;
   const size_t most = is_few ? std::max(kMostChunkRows, kMostChunkBytesOfFew / row_bytes) : kMostChunkRows;
   const size_t wanted = n_workers == 1 ? most : std::min(most, n_rows / (size_t(n_workers) * (is_few ? kChunksPerWorkerOfFew : kChunksPerWorker)));
-  return std::max((wanted + row_tile - 1) / row_tile * row_tile, row_tile);
+  return std::max(round_up(wanted, row_tile), row_tile);
 }
 
 RowChunks::RowChunks(std::span<const MatmulJob> jobs, int n_workers, size_t row_tile, size_t n_tokens) : jobs_(jobs) {

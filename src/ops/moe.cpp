@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
+#include "base/rounding.h"
 #include "ops/activation.h"
-#include <cstring>
 
 namespace quern::ops {
 namespace {
@@ -80,7 +81,7 @@ void multiply_experts(Worker& worker, const MoeArgs& args, InputFrom&& input, st
   const size_t n_rows = jobs[0].weights->front().n_rows;
   const size_t n_slots = args.matmul.n_tokens * args.layer->n_experts_used, most_active = std::min(n_slots, size_t(args.layer->n_experts));
   const size_t step = chunk_rows(n_rows * jobs.size() * most_active, jobs[0].weights->front().row_bytes, worker.count(), args.matmul.kernels->row_tile, n_slots / most_active);
-  const size_t per_job = (n_rows + step - 1) / step, per_expert = per_job * jobs.size();
+  const size_t per_job = ceil_div(n_rows, step), per_expert = per_job * jobs.size();
   worker.for_chunks(most_active * per_expert, [&](size_t chunk) {
     if (chunk / per_expert >= b.active[0] || args.matmul.is_cancelled()) return;
     const size_t expert = b.active[1 + chunk / per_expert], first_slot = b.first[expert], first = chunk % per_job * step;

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "base/rounding.h"
+
 namespace quern {
 namespace {
 
@@ -29,8 +31,6 @@ static_assert([] {
 }());
 
 const TypeRow& row(KvType type) { return kRows[size_t(type)]; }
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 

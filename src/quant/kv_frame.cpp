@@ -5,13 +5,12 @@
 #include <cstring>
 
 #include "base/fp.h"
+#include "base/rounding.h"
 
 namespace quern {
 namespace {
 
 constexpr float kRegular = 0.02f;  // of the mean square: keeps the scales of idle dimensions bounded
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 float square_root(float x) { return __builtin_sqrtf(x); }
 
