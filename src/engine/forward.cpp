@@ -47,10 +47,15 @@ struct Step {
 };
 
 /// Products with one input.
-struct Jobs {
-  std::array<MatmulJob, 3> jobs;
-  size_t n;
-  std::span<const MatmulJob> span() const { return std::span(jobs).first(n); }
+class Jobs {
+ public:
+  Jobs() = default;
+  Jobs(std::initializer_list<MatmulJob> jobs) : n_(jobs.size()) { std::copy(jobs.begin(), jobs.end(), jobs_.begin()); }
+  std::span<const MatmulJob> span() const { return std::span(jobs_).first(n_); }
+
+ private:
+  std::array<MatmulJob, 3> jobs_;
+  size_t n_ = 0;
 };
 
 /// One worker's walk through the step.
@@ -125,8 +130,7 @@ class Runner {
   /// q, k, v = W·h + bias  [n_tokens, heads, dim]
   void qkv(const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kQkv);
-    expect(attn_out_job(weights));
-    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, qkv_jobs(weights, lp));
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, qkv_jobs(weights, lp), attn_out_job(weights));
   }
 
   /// q and k normalised (where the model does) and turned by their position; q also as the sinks see it.
@@ -193,8 +197,7 @@ class Runner {
     const float* attn = weights.latent ? s_.ws.latent.values.data() : s_.ws.attn.data();
     each_row(s_.n_tokens, [&](size_t t) { quantize(attn + t * n_attn, t, n_attn, layer, Stage::kAttnOutput); });
     enter(ClockStage::kAttnOut);
-    if (weights.up && !weights.experts) expect(ffn_up_jobs(weights, lp));
-    multiply(input(attn, n_attn), s_.n_tokens, attn_out_job(weights));
+    multiply(input(attn, n_attn), s_.n_tokens, attn_out_job(weights), weights.experts ? Jobs() : ffn_up_jobs(weights, lp));
   }
 
   /// x += out; h = norm(x); the other way round in a parallel layer
@@ -228,8 +231,7 @@ class Runner {
   /// gate, up = W·h  [n_tokens, n_ff]
   void ffn_up(const LayerWeights& weights, const LayerParams& lp) {
     enter(ClockStage::kFfnUp);
-    expect(ffn_down_job(weights));
-    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, ffn_up_jobs(weights, lp));
+    multiply(input(rows_.h.data(), p_.n_embd), s_.n_tokens, ffn_up_jobs(weights, lp), ffn_down_job(weights));
   }
 
   /// out = W_down·(act(gate) · up)  [n_tokens, n_embd]
@@ -240,8 +242,7 @@ class Runner {
       quantize(h(t, lp.n_ff), t, lp.n_ff, layer, Stage::kFfnInner);
     });
     enter(ClockStage::kFfnDown);
-    expect_next_layer(layer);
-    multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, ffn_down_job(weights));
+    multiply(input(rows_.h.data(), lp.n_ff), s_.n_tokens, ffn_down_job(weights), after_layer(layer));
   }
 
   /// logits = W_output·norm(x + out) of the rows that want them  [n_logits, n_vocab]
@@ -255,7 +256,7 @@ class Runner {
       quantize(h(i, p_.n_embd), i, p_.n_embd, p_.n_layers, Stage::kAttnInput);
     });
     enter(ClockStage::kOutput);
-    multiply(input(rows_.h.data(), p_.n_embd), n, output_job());
+    multiply(input(rows_.h.data(), p_.n_embd), n, output_job(), {});
     w_.for_chunks(n, [&](size_t i) {
       float* row = s_.logits + i * p_.n_vocab;
       if (p_.logit_scale != 1.0f) k_.scale(row, p_.logit_scale, p_.n_vocab);
@@ -341,27 +342,27 @@ class Runner {
   ops::MatmulContext matmul_context(size_t n_tokens) const {
     return {s_.kernels.matmul, s_.options.float_activations, n_tokens, s_.ws.scratch[size_t(w_.index())].data(), s_.options.cancelled};
   }
-  void multiply(const ActInput& in, size_t n_tokens, const Jobs& jobs) { ops::matmul(w_, matmul_context(n_tokens), in, jobs.span()); }
-  /// The products that come next are told before the wait that ends those before them.
-  void expect(const Jobs& jobs) { ops::expect_matmul(w_, matmul_context(s_.n_tokens), jobs.span()); }
-  void expect_next_layer(size_t layer) {
-    if (layer + 1 == p_.n_layers) expect(output_job());
-    else if (const LayerWeights& next = s_.model.weights.layers[layer + 1]; !next.latent) expect(qkv_jobs(next, p_.layers[layer + 1]));
-  }
+  void multiply(const ActInput& in, size_t n_tokens, const Jobs& jobs, const Jobs& next) { ops::matmul(w_, matmul_context(n_tokens), in, jobs.span(), next.span()); }
 
   Jobs qkv_jobs(const LayerWeights& weights, const LayerParams& lp) {
-    return {{{{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
-              {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
-              {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}}}, 3};
+    return {{&weights.q, s_.ws.q.data(), size_t(lp.n_heads) * lp.k_dim},
+            {&weights.k, s_.ws.k.data(), size_t(lp.n_kv_heads) * lp.k_dim},
+            {&weights.v, s_.ws.v.data(), size_t(lp.n_kv_heads) * lp.v_dim}};
   }
-  Jobs attn_out_job(const LayerWeights& weights) { return {{{{&weights.o, s_.ws.out.data(), p_.n_embd}}}, 1}; }
+  Jobs attn_out_job(const LayerWeights& weights) { return {{&weights.o, s_.ws.out.data(), p_.n_embd}}; }
   Jobs ffn_up_jobs(const LayerWeights& weights, const LayerParams& lp) {
     const MatmulJob up = {&weights.up, s_.ws.up.data(), lp.n_ff};
-    if (!weights.gate) return {{{up}}, 1};
-    return {{{{&weights.gate, s_.ws.gate.data(), lp.n_ff}, up}}, 2};
+    if (!weights.gate) return {up};
+    return {{&weights.gate, s_.ws.gate.data(), lp.n_ff}, up};
   }
-  Jobs ffn_down_job(const LayerWeights& weights) { return {{{{&weights.down, s_.ws.out.data(), p_.n_embd}}}, 1}; }
-  Jobs output_job() { return {{{{&s_.model.weights.output, s_.logits, p_.n_vocab}}}, 1}; }
+  Jobs ffn_down_job(const LayerWeights& weights) { return {{&weights.down, s_.ws.out.data(), p_.n_embd}}; }
+  Jobs output_job() { return {{&s_.model.weights.output, s_.logits, p_.n_vocab}}; }
+  /// What comes after a layer.
+  Jobs after_layer(size_t layer) {
+    if (layer + 1 == p_.n_layers) return output_job();
+    const LayerWeights& next = s_.model.weights.layers[layer + 1];
+    return next.latent ? Jobs() : qkv_jobs(next, p_.layers[layer + 1]);
+  }
 
   ops::LatentArgs latent_args(size_t layer, const LayerWeights& weights, const LayerParams& lp) {
     ops::LatentArgs args;

@@ -16,6 +16,17 @@ constexpr size_t kMostChunkRows = 256;
 constexpr size_t kMostChunkBytesOfFew = 1 << 20;
 constexpr size_t kMostFetchBytes = 256 << 10;  // a part of L2: what is fetched ahead must not push out what is in use
 
+/// The weights that this worker will probably read first of `next`, if it has to wait before.
+std::span<const std::byte> wanted_of(const Worker& worker, const MatmulContext& context, std::span<const MatmulJob> next) {
+  if (next.empty() || worker.count() == 1 || context.n_tokens > kFewTokens) return {};
+  // Who ends the wait goes on first and takes chunk 0; who waited takes one of those after it.
+  const RowChunks chunks(next, worker.count(), context.kernels->row_tile, context.n_tokens);
+  const size_t i = 1 + size_t(worker.index()) % size_t(worker.count() - 1);
+  if (i >= chunks.count()) return {};
+  const auto [job, first, n_rows] = chunks[i];
+  return {job->weight->data + first * job->weight->row_bytes, std::min(n_rows * job->weight->row_bytes, kMostFetchBytes)};
+}
+
 }  // namespace
 
 size_t chunk_rows(size_t n_rows, size_t row_bytes, int n_workers, size_t row_tile, size_t n_tokens) {
@@ -80,23 +91,14 @@ size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols) {
   return (n + 63) / 64 * 64;
 }
 
-void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs) {
+void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs, std::span<const MatmulJob> next) {
+  worker.fetch_while_waiting(wanted_of(worker, context, next));
   const RowChunks chunks(jobs, worker.count(), context.kernels->row_tile, context.n_tokens);
   worker.for_chunks(chunks.count(), [&](size_t i) {
     if (context.is_cancelled()) return;
     const auto [job, first, n_rows] = chunks[i];
     multiply_rows(context, input, *job, first, n_rows);
   });
-}
-
-void expect_matmul(Worker& worker, const MatmulContext& context, std::span<const MatmulJob> jobs) {
-  if (worker.count() == 1 || context.n_tokens > kFewTokens) return;
-  // Who ends the wait goes on first and takes chunk 0; who waited takes one of those after it.
-  const RowChunks chunks(jobs, worker.count(), context.kernels->row_tile, context.n_tokens);
-  const size_t i = 1 + size_t(worker.index()) % size_t(worker.count() - 1);
-  if (i >= chunks.count()) return;
-  const auto [job, first, n_rows] = chunks[i];
-  worker.fetch_while_waiting({job->weight->data + first * job->weight->row_bytes, std::min(n_rows * job->weight->row_bytes, kMostFetchBytes)});
 }
 
 }  // namespace quern::ops

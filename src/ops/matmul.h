@@ -75,9 +75,7 @@ class RowChunks {
 void multiply_rows(const MatmulContext& context, const ActInput& input, const MatmulJob& job, size_t first, size_t n_rows);
 
 /// Every worker of the team calls it with the same jobs; returns when all are done. A cancelled call leaves y unspecified.
-void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs);
-
-/// Tells the worker that these jobs come next: see Worker::fetch_while_waiting.
-void expect_matmul(Worker& worker, const MatmulContext& context, std::span<const MatmulJob> jobs);
+/// `next`: the products after these, if they are known; a worker that waits meanwhile fetches some of their weights.
+void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs, std::span<const MatmulJob> next = {});
 
 }  // namespace quern::ops

@@ -44,9 +44,7 @@ std::vector<std::vector<float>> multiply(int n_threads, const std::vector<Produc
     if (worker.count() == 1) {
       for (const ops::MatmulJob& job : jobs) ops::multiply_rows(context, input, job, 0, job.weight->n_rows);
     } else {
-      ops::expect_matmul(worker, context, jobs);
-      worker.for_chunks(1, [](size_t) {});
-      ops::matmul(worker, context, input, jobs);
+      ops::matmul(worker, context, input, jobs, jobs);
     }
   });
   return y;

@@ -27,7 +27,7 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, f
 class Ahead {
  public:
   Ahead(const std::byte* begin, const std::byte* end, size_t strip_bytes)
-      : next_(begin), end_(end), span_bytes_(strip_bytes * ((kLeastBytes + strip_bytes - 1) / strip_bytes)) {
+      : next_(begin), end_(end), span_strips_((kLeastBytes + strip_bytes - 1) / strip_bytes), span_bytes_(span_strips_ * strip_bytes) {
     start_span();
     read(span_bytes_);
     start_span();
@@ -41,9 +41,8 @@ class Ahead {
     }
   }
   /// A strip has been read.
-  void strip_done(size_t strip_bytes) {
-    read_bytes_ += strip_bytes;
-    if (read_bytes_ >= span_bytes_) start_span();
+  void strip_done() {
+    if (--strips_left_ == 0) start_span();
   }
 
  private:
@@ -56,11 +55,11 @@ class Ahead {
     part_bytes_ = n / kPlaces;
     owed_ = n > 0 ? 0 : std::numeric_limits<ptrdiff_t>::min() / 2;
     next_ += n;
-    read_bytes_ = 0;
+    strips_left_ = span_strips_;
   }
 
   const std::byte *at_, *next_, *end_;
-  size_t span_bytes_, part_bytes_, read_bytes_;
+  size_t span_strips_, span_bytes_, part_bytes_, strips_left_;
   ptrdiff_t owed_;
 };
 
@@ -134,12 +133,11 @@ void quant_matmul_of(const QuantMatmul& args) {
 #ifdef QUERN_DIRECT
   if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>, strip_rows = kPartRows;
 #endif
-  const size_t strip_bytes = strip_rows * args.row_bytes;
-  Ahead ahead(args.weights, args.weights + args.n_rows * args.row_bytes, strip_bytes);
+  Ahead ahead(args.weights, args.weights + args.n_rows * args.row_bytes, strip_rows * args.row_bytes);
   size_t r = 0;
   for (; r + strip_rows <= args.n_rows; r += strip_rows) {
     strip(args, r, ahead);
-    ahead.strip_done(strip_bytes);
+    ahead.strip_done();
   }
   if (r < args.n_rows) multiply_last_rows<kType>(args, r, *reinterpret_cast<Panel*>(args.scratch));
 }
