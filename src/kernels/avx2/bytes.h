@@ -70,10 +70,10 @@ inline Factors times(Factors a, Bytes dwords) { return _mm256_mul_ps(a, _mm256_c
 inline void store_factors(float* p, Factors a) { _mm256_store_ps(p, a); }
 /// Byte kByte of every dword, as int32.
 template <int kByte> inline Bytes sign_extend_byte(Bytes a) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * kByte), 24); }
+/// The low halves of dwords, twice.
+inline Bytes twice(Bytes dwords) { return _mm256_blend_epi16(dwords, _mm256_slli_epi32(dwords, 16), 0xaa); }
 /// A half's sub-scale of each row, from a dword that holds it as int32, in the form the tile wants: twice as int16.
-inline void store_scale(uint32_t* p, Bytes dwords) {
-  _mm256_store_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(dwords, _mm256_slli_epi32(dwords, 16), 0xaa));
-}
+inline void store_scale(uint32_t* p, Bytes dwords) { _mm256_store_si256(reinterpret_cast<__m256i*>(p), twice(dwords)); }
 
 }  // namespace
 }  // namespace quern::kernels::avx2

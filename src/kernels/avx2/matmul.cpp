@@ -11,6 +11,7 @@
 #include "kernels/generic/unpack_k.inl"
 #include "kernels/generic/unpack_grid.inl"
 #include "kernels/avx2/tile.h"
+#include "kernels/avx2/direct.h"
 #include "kernels/generic/quant_matmul.inl"
 #include "kernels/generic/float_matmul.inl"
 // clang-format on

@@ -78,6 +78,15 @@ template <TensorType kType, int T>
   });
 }
 
+/// offset · Σ_h s_h · sums_h; s0, s1: as store_scale leaves them; asum: a group's sums in every lane.
+template <TensorType kType>
+[[gnu::always_inline]] inline __m256i scaled_offset(__m256i s0, __m256i s1, __m256i asum) {
+  constexpr int kOffset = group_form_of(kType).offset;
+  const __m256i sums = _mm256_madd_epi16(_mm256_blend_epi16(s0, s1, 0xaa), asum);
+  if constexpr (std::has_single_bit(unsigned(kOffset))) return _mm256_slli_epi32(sums, std::countr_zero(unsigned(kOffset)));
+  else return _mm256_mullo_epi32(sums, _mm256_set1_epi32(kOffset));
+}
+
 /// sum −= offset · Σ_h s_h · sums_h (s = 1 if the halves share it).
 template <TensorType kType, int T>
 [[gnu::always_inline]] inline void take_offset(const Panel& panel, size_t g, const ActGroup* x, size_t x_stride, __m256i (&sum)[T][2]) {
@@ -89,14 +98,25 @@ template <TensorType kType, int T>
       for (int v = 0; v < 2; ++v) sum[t][v] = _mm256_sub_epi32(sum[t][v], less);
     } else {
       for (int v = 0; v < 2; ++v) {
-        const __m256i s = _mm256_blend_epi16(load_bytes(panel.s[g][0] + 8 * v), load_bytes(panel.s[g][1] + 8 * v), 0xaa);
-        __m256i less = _mm256_madd_epi16(s, asum);
-        if constexpr (std::has_single_bit(unsigned(kForm.offset))) less = _mm256_slli_epi32(less, std::countr_zero(unsigned(kForm.offset)));
-        else less = _mm256_mullo_epi32(less, _mm256_set1_epi32(kForm.offset));
-        sum[t][v] = _mm256_sub_epi32(sum[t][v], less);
+        sum[t][v] = _mm256_sub_epi32(sum[t][v], scaled_offset<kType>(load_bytes(panel.s[g][0] + 8 * v), load_bytes(panel.s[g][1] + 8 * v), asum));
       }
     }
   });
+}
+
+/// acc after a group: the float part. m: the minimums of the halves, where they differ.
+template <TensorType kType>
+[[gnu::always_inline]] inline __m256 add_group(__m256 acc, __m256i sum, __m256 D, __m256 M, __m256i m, const ActGroup& x) {
+  constexpr GroupForm kForm = group_form_of(kType);
+  const __m256 a = _mm256_set1_ps(x.scale);
+  acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(D, a), acc);
+  if constexpr (kForm.has_mins() && kForm.has_half_scales) {
+    const __m256i J = _mm256_madd_epi16(m, broadcast_dword(x.sums));
+    acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(J), _mm256_mul_ps(M, a), acc);
+  } else if constexpr (kForm.has_mins()) {
+    acc = _mm256_fmadd_ps(M, _mm256_set1_ps(x.scaled_sum), acc);
+  }
+  return acc;
 }
 
 /// y[t][0…15] += the panel's n_groups groups; y starts at zero when `first`.
@@ -114,18 +134,9 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
     else unsigned_sums<kType, T>(panel, g, x.codes + g * kActGroup, x.group_stride * kActGroup, sum);
     if constexpr (segment_quads(kForm) != 0 && kForm.offset != 0) take_offset<kType, T>(panel, g, x.groups + g, x.group_stride, sum);
     unroll<T>([&](auto t) __attribute__((always_inline)) {
-      const ActGroup& group = x.groups[t * x.group_stride + g];
-      const __m256 a = _mm256_set1_ps(group.scale);
       unroll<2>([&](auto v) __attribute__((always_inline)) {
-        const __m256 da = _mm256_mul_ps(_mm256_load_ps(panel.D[factors] + 8 * v), a);
-        acc[t][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][v]), da, acc[t][v]);
-        if constexpr (kForm.has_mins() && kForm.has_half_scales) {
-          const __m256i J = _mm256_madd_epi16(load_bytes(panel.m[g] + 8 * v), broadcast_dword(group.sums));
-          const __m256 ma = _mm256_mul_ps(_mm256_load_ps(panel.M[factors] + 8 * v), a);
-          acc[t][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(J), ma, acc[t][v]);
-        } else if constexpr (kForm.has_mins()) {
-          acc[t][v] = _mm256_fmadd_ps(_mm256_load_ps(panel.M[factors] + 8 * v), _mm256_set1_ps(group.scaled_sum), acc[t][v]);
-        }
+        const __m256 D = _mm256_load_ps(panel.D[factors] + 8 * v), M = _mm256_load_ps(panel.M[factors] + 8 * v);
+        acc[t][v] = add_group<kType>(acc[t][v], sum[t][v], D, M, load_bytes(panel.m[g] + 8 * v), x.groups[t * x.group_stride + g]);
       });
     });
   }

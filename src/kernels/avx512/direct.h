@@ -1,7 +1,6 @@
 // One token times 16 rows, straight from the unpacked vectors: what decoding does. A panel would only be written and read again.
 // Included only by the stub of this folder; everything has internal linkage.
 #pragma once
-#define QUERN_DIRECT 1
 
 namespace quern::kernels::avx512 {
 namespace {
@@ -50,13 +49,6 @@ class DirectPart {
   __m512 d_, m_, group_d_, group_m_ = _mm512_setzero_ps(), s_[kHalves];
   __m512i half_mins_ = _mm512_setzero_si512();
 };
-
-/// acc after one block of 16 rows; x: the token's groups of this block.
-template <TensorType kType>
-[[gnu::always_inline]] inline void add_block(Rows rows, const ActTile& x, __m512& acc) {
-  DirectPart<kType> out(x, acc);
-  Unpack<kType>::unpack(rows, out, 0);
-}
 
 /// In lane i: the sums of dwords 0 … 3 of v[0][i], v[1][i], v[2][i], v[3][i].
 inline __m512i lane_sums(const __m512i (&v)[4]) {

@@ -108,7 +108,7 @@ inline Bytes quad_bits(Bytes bits) { return shuffle_bytes(bits, within_dwords<kQ
 template <int kQuad>
 inline Bytes quad_mask() { return set1_dword(kQuad % 2 ? 0x80402010u : 0x08040201u); }
 
-/// Where the rows of one vector lie in the panel: what an unpacker writes to. Another such output multiplies at once (avx512/direct.h).
+/// Where the rows of one vector lie in the panel: what an unpacker writes to. DirectPart is another such output.
 /// D and M come before what is multiplied into them.
 template <TensorType kType>
 class Part {
@@ -150,6 +150,17 @@ inline Bytes high_nibbles(Bytes a) { return bit_and(shift_right<4>(a), set1_byte
 /// the groups in ascending order.
 template <TensorType kType>
 struct Unpack;
+
+/// An unpacker's output that multiplies a block by one token instead of keeping it: each instruction set's direct.h.
+template <TensorType kType>
+class DirectPart;
+
+/// acc after one block of a vector of rows; x: the token's groups of this block. Formats with a better way specialise it.
+template <TensorType kType>
+[[gnu::always_inline]] inline void add_block(Rows rows, const ActTile& x, Factors& acc) {
+  DirectPart<kType> out(x, acc);
+  Unpack<kType>::unpack(rows, out, 0);
+}
 
 }  // namespace
 }  // namespace quern::kernels::QUERN_ISA

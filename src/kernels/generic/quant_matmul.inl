@@ -1,5 +1,5 @@
 // The walk over a quantized matrix, the same for one token and for many: a strip of rows × 256 columns is unpacked to a panel, which stays
-// in L1 while all tokens pass over it; where an instruction set has direct.h, one token does without the panel. Included after bytes.h and tile.h of an instruction set.
+// in L1 while all tokens pass over it; one token does without the panel. Included after bytes.h, tile.h and direct.h of an instruction set.
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
@@ -111,7 +111,6 @@ void multiply_strip(const QuantMatmul& args, size_t r, Ahead& ahead) {
   }
 }
 
-#ifdef QUERN_DIRECT
 /// A vector of rows times one token, without a panel.
 template <TensorType kType>
 void multiply_strip_by_one(const QuantMatmul& args, size_t r, Ahead& ahead) {
@@ -124,15 +123,12 @@ void multiply_strip_by_one(const QuantMatmul& args, size_t r, Ahead& ahead) {
   }
   DirectPart<kType>::store(args.y + r, acc);
 }
-#endif
 
 template <TensorType kType>
 void quant_matmul_of(const QuantMatmul& args) {
-  auto strip = multiply_strip<kType>;
-  size_t strip_rows = kPanelRows;
-#ifdef QUERN_DIRECT
-  if (args.n_tokens == 1) strip = multiply_strip_by_one<kType>, strip_rows = kPartRows;
-#endif
+  const bool direct = args.n_tokens == 1;
+  const auto strip = direct ? multiply_strip_by_one<kType> : multiply_strip<kType>;
+  const size_t strip_rows = direct ? kPartRows : kPanelRows;
   Ahead ahead(args.weights, args.weights + args.n_rows * args.row_bytes, strip_rows * args.row_bytes);
   size_t r = 0;
   for (; r + strip_rows <= args.n_rows; r += strip_rows) {
