@@ -19,10 +19,12 @@ constexpr TensorType kTypes[] = {TensorType::Q4_0, TensorType::Q4_1, TensorType:
                                  TensorType::MXFP4, TensorType::IQ2_XXS, TensorType::IQ2_XS, TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S,
                                  TensorType::IQ1_S, TensorType::IQ1_M, TensorType::TQ1_0, TensorType::TQ2_0};
 
+constexpr size_t kWideRows = 5632;  // a few rows of a large matrix: where y lies matters
+
 /// One matrix and its activations; weights repeat one random strip, because making gigabytes of random bytes takes longer than the test.
 struct Problem {
   TensorType type;
-  size_t n_cols, n_rows, n_tokens;
+  size_t n_cols, n_rows, n_tokens, y_stride;
   std::vector<std::byte> weights;
   AlignedBuffer<int8_t> codes;
   AlignedBuffer<kernels::ActGroup> groups;
@@ -30,7 +32,7 @@ struct Problem {
   AlignedBuffer<std::byte> scratch;
 
   Problem(const kernels::Kernels& isa, TensorType t, size_t cols, size_t rows, size_t tokens)
-      : type(t), n_cols(cols), n_rows(rows / 16 * 16), n_tokens(tokens), codes(tokens * cols), groups(tokens * cols / 32), y(tokens * n_rows),
+      : type(t), n_cols(cols), n_rows(rows / 16 * 16), n_tokens(tokens), y_stride(std::max(n_rows, kWideRows)), codes(tokens * cols), groups(tokens * cols / 32), y(tokens * y_stride),
         scratch(kernels::quant_matmul_scratch_bytes(tokens)) {
     Rng rng(1);
     const std::vector<std::byte> strip = test::random_weights(type, 16, n_cols, rng);
@@ -45,7 +47,7 @@ struct Problem {
   /// Rows [first, first + count), as a worker would be given them.
   void multiply(const kernels::Kernels& isa, size_t first, size_t count) {
     const size_t bytes = row_bytes(type, n_cols);
-    isa.matmul->quant_matmul({type, weights.data() + first * bytes, bytes, count, {codes.data(), groups.data(), n_cols / 32}, n_tokens, y.data() + first, n_rows, scratch.data()});
+    isa.matmul->quant_matmul({type, weights.data() + first * bytes, bytes, count, {codes.data(), groups.data(), n_cols / 32}, n_tokens, y.data() + first, y_stride, scratch.data()});
   }
 };
 
@@ -82,7 +84,7 @@ void register_all() {
   for (const kernels::Kernels* isa : test::isas()) {
     for (const TensorType type : kTypes) {
       const std::string name = std::string(isa->name) + "/" + std::string(format_info(type).name);
-      for (const size_t n_cols : {size_t(576), size_t(1536), size_t(2048)}) {
+      for (const size_t n_cols : {size_t(576), size_t(1536), size_t(2048), size_t(5632)}) {
         if (n_cols % format_info(type).block_elems) continue;
         benchmark::RegisterBenchmark(("gemm/" + name + "/k=" + std::to_string(n_cols) + "/n=512").c_str(), gemm, isa, type, n_cols, 512)->Unit(benchmark::kMicrosecond);
       }

@@ -119,13 +119,13 @@ template <TensorType kType>
   return acc;
 }
 
-/// y[t][0…15] += the panel's n_groups groups; y starts at zero when `first`.
+/// sums[t][0…15] += the panel's n_groups groups.
 template <TensorType kType, int T>
-void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_t y_stride, bool first) {
+void tile(const Panel& panel, size_t n_groups, const ActTile& x, const TileSums& sums) {
   constexpr GroupForm kForm = group_form_of(kType);
   __m256 acc[T][2];
   for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < 2; ++v) acc[t][v] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + t * y_stride + 8 * v);
+    for (int v = 0; v < 2; ++v) acc[t][v] = sums.from ? _mm256_loadu_ps(sums.from + t * sums.from_stride + 8 * v) : _mm256_setzero_ps();
   }
   for (size_t g = 0; g < n_groups; ++g) {
     const size_t factors = factors_of(kForm, g);
@@ -141,7 +141,7 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
     });
   }
   for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < 2; ++v) _mm256_storeu_ps(y + t * y_stride + 8 * v, acc[t][v]);
+    for (int v = 0; v < 2; ++v) _mm256_storeu_ps(sums.to + t * sums.to_stride + 8 * v, acc[t][v]);
   }
 }
 

@@ -74,13 +74,13 @@ template <TensorType kType>
   return acc;
 }
 
-/// y[t][0…31] += the panel's n_groups groups; y starts at zero when `first`.
+/// sums[t][0…31] += the panel's n_groups groups.
 template <TensorType kType, int T>
-void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_t y_stride, bool first) {
+void tile(const Panel& panel, size_t n_groups, const ActTile& x, const TileSums& sums) {
   constexpr GroupForm kForm = group_form_of(kType);
   __m512 acc[T][2];
   for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < 2; ++v) acc[t][v] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + t * y_stride + 16 * v);
+    for (int v = 0; v < 2; ++v) acc[t][v] = sums.from ? _mm512_loadu_ps(sums.from + t * sums.from_stride + 16 * v) : _mm512_setzero_ps();
   }
   for (size_t g = 0; g < n_groups; ++g) {
     const size_t factors = factors_of(kForm, g);
@@ -93,7 +93,7 @@ void tile(const Panel& panel, size_t n_groups, const ActTile& x, float* y, size_
     });
   }
   for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < 2; ++v) _mm512_storeu_ps(y + t * y_stride + 16 * v, acc[t][v]);
+    for (int v = 0; v < 2; ++v) _mm512_storeu_ps(sums.to + t * sums.to_stride + 16 * v, acc[t][v]);
   }
 }
 

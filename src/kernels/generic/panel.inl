@@ -37,6 +37,16 @@ inline ActTile act_tile(const ActRows& x, size_t token, size_t group) {
   return {x.codes + at * kActGroup, x.groups + at, x.n_groups};
 }
 
+/// Where a tile takes its sums from (null: they start at +0) and leaves them: the rows of a panel lie side by side.
+struct TileSums {
+  const float* from;
+  size_t from_stride;
+  float* to;
+  size_t to_stride;
+
+  TileSums at(size_t token) const { return {from ? from + token * from_stride : nullptr, from_stride, to + token * to_stride, to_stride}; }
+};
+
 /// Block sizes, for code compiled per format.
 template <TensorType kType>
 constexpr size_t kBlockElems = group_form_of(kType).block_elems;

@@ -5,19 +5,19 @@ namespace {
 
 /// As many tokens as a tile may take, in tiles as even as can be: the cost grows smoothly with n_tokens.
 template <TensorType kType>
-void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, float* y, size_t y_stride, bool first) {
+void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, TileSums sums) {
   static constexpr int kMaxTileTokens = max_tile_tokens(group_form_of(kType));
-  using TileFunction = void (*)(const Panel&, size_t, const ActTile&, float*, size_t, bool);
+  using TileFunction = void (*)(const Panel&, size_t, const ActTile&, const TileSums&);
   static constexpr auto kTiles = []<int... kI>(std::integer_sequence<int, kI...>) {
     return std::array<TileFunction, sizeof...(kI)>{tile<kType, kI + 1>...};
   }(std::make_integer_sequence<int, kMaxTileTokens>());
   for (size_t n_tiles = (n_tokens + kMaxTileTokens - 1) / kMaxTileTokens; n_tiles > 0; --n_tiles) {
     const size_t n = (n_tokens + n_tiles - 1) / n_tiles;
-    kTiles[n - 1](panel, n_groups, x, y, y_stride, first);
+    kTiles[n - 1](panel, n_groups, x, sums);
     n_tokens -= n;
     x.codes += n * x.group_stride * kActGroup;
     x.groups += n * x.group_stride;
-    y += n * y_stride;
+    sums = sums.at(n);
   }
 }
 
@@ -92,22 +92,26 @@ void multiply_last_rows(const QuantMatmul& args, size_t first_row, Panel& panel)
       float* y = args.y + t * args.y_stride + first_row;
       alignas(64) float copy[kPanelRows] = {};
       if (g > 0) std::memcpy(copy, y, n_rows * sizeof(float));
-      multiply<kType>(panel, n_groups, act_tile(args.x, t, g), 1, copy, kPanelRows, g == 0);
+      multiply<kType>(panel, n_groups, act_tile(args.x, t, g), 1, {g > 0 ? copy : nullptr, kPanelRows, copy, kPanelRows});
       std::memcpy(y, copy, n_rows * sizeof(float));
     }
   }
 }
 
-/// A strip times all tokens, by way of the panel.
+/// A strip times all tokens, by way of the panel. Sums wait side by side for the next columns: y's rows are a large, often even number of
+/// lines apart, so that theirs would push each other out of the caches.
 template <TensorType kType>
 void multiply_strip(const QuantMatmul& args, size_t r, Ahead& ahead) {
   constexpr size_t kBlockGroups = kBlockElems<kType> / kGroupElems;
   Panel& panel = *reinterpret_cast<Panel*>(args.scratch);
+  float* const sums = reinterpret_cast<float*>(args.scratch + sizeof(Panel));
   for (size_t g = 0; g < args.x.n_groups; g += kPanelGroups) {
     const size_t n_groups = std::min(kPanelGroups, args.x.n_groups - g);
     const Rows block{args.weights + r * args.row_bytes + g / kBlockGroups * kBlockBytes<kType>, args.row_bytes};
     unpack_panel<kType>(block, n_groups, panel, &ahead);
-    multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens, args.y + r, args.y_stride, g == 0);
+    const bool last = g + n_groups == args.x.n_groups;
+    multiply<kType>(panel, n_groups, act_tile(args.x, 0, g), args.n_tokens,
+                    {g > 0 ? sums : nullptr, kPanelRows, last ? args.y + r : sums, last ? args.y_stride : kPanelRows});
   }
 }
 
