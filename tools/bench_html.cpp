@@ -110,7 +110,7 @@ std::string widths_figure(const BenchResults& r) {
     step.points.emplace_back(n, r.widths->ms[i]);
     if (n * r.widths->ms[0] <= 1.3 * r.widths->ms.back()) alone.points.emplace_back(n, n * r.widths->ms[0]);
   }
-  return figure("Cost of one step of n tokens", fmt::format("At depth {}, {} threads, {} cache: what a batch or a speculative draft of n tokens costs. Dashed: the same tokens one at a time.", r.widths->depth, r.threads, r.kv_type),
+  return figure("Cost of one step of n tokens", fmt::format("At depth {}, {}, {} cache: what a batch or a speculative draft of n tokens costs. Dashed: the same tokens one at a time.", r.widths->depth, counted(size_t(r.threads), "thread"), r.kv_type),
                 svg_lines({"n, tokens in one step", "milliseconds", false, {step, alone}}));
 }
 
@@ -132,7 +132,7 @@ std::string stage_bars(const StageFigures& figures, const std::string& title, in
 
 std::string stages_figure(const BenchResults& r) {
   const StageFigures &prefill = r.profile->prefill, &decode = r.profile->decode;
-  return fmt::format("<figure class=\"wide\"><figcaption><h2>Where the time goes</h2><p>{} threads, {} cache; as worker 0 sees it, its waiting apart.</p></figcaption><div class=\"pair\">{}{}</div></figure>\n", r.threads,
+  return fmt::format("<figure class=\"wide\"><figcaption><h2>Where the time goes</h2><p>{}, {} cache; as worker 0 sees it, its waiting apart.</p></figcaption><div class=\"pair\">{}{}</div></figure>\n", counted(size_t(r.threads), "thread"),
                      r.kv_type, stage_bars(decode, fmt::format("a token at depth {}: {:.2f} ms", r.profile_depth, decode.total_ms / double(decode.n_tokens)), 0),
                      stage_bars(prefill, fmt::format("a prompt of {} tokens: {:.0f} ms", prefill.n_tokens, prefill.total_ms), 1));
 }
@@ -148,9 +148,9 @@ std::string tiles(const BenchResults& r) {
     if (p.n_decode && (!decode || median(p.decode_tps) > median(decode->decode_tps))) decode = &p;
   }
   std::string out;
-  if (decode) out += tile(fmt::format("{:.0f}", median(decode->decode_tps)), "tokens/s decode", fmt::format("depth {}, {}, {} threads", decode->n_prompt, decode->kv_type, decode->threads));
+  if (decode) out += tile(fmt::format("{:.0f}", median(decode->decode_tps)), "tokens/s decode", fmt::format("depth {}, {}, {}", decode->n_prompt, decode->kv_type, counted(size_t(decode->threads), "thread")));
   if (decode) out += tile(fmt::format("{:.0f} %", 100 * r.bus_share(*decode)), "of the bus", fmt::format("{:.1f} of {:.1f} GB/s", r.decode_gb_per_s(*decode), r.machine_of(decode->threads).read_gb_per_s));
-  if (prefill) out += tile(fmt::format("{:.0f}", median(prefill->prefill_tps)), "tokens/s prefill", fmt::format("{} tokens, {}, {} threads", prefill->n_prompt, prefill->kv_type, prefill->threads));
+  if (prefill) out += tile(fmt::format("{:.0f}", median(prefill->prefill_tps)), "tokens/s prefill", fmt::format("{} tokens, {}, {}", prefill->n_prompt, prefill->kv_type, counted(size_t(prefill->threads), "thread")));
   if (prefill) out += tile(fmt::format("{:.0f} %", 100 * r.peak_share(*prefill)), "of the integer peak", fmt::format("{:.0f} of {:.0f} Gop/s in {}", r.prefill_gop_per_s(*prefill), r.machine_of(prefill->threads).int8_gop_per_s, r.isa));
   return out;
 }
@@ -173,7 +173,7 @@ std::string table(const BenchResults& r) {
 std::string bench_html(const BenchResults& r) {
   const std::string name = escape_html(file_name(r.model.path));
   std::string machine;
-  for (const MachineFigures& m : r.machine) machine += fmt::format("; {} thread{} read{} {:.1f} GB/s", m.threads, m.threads == 1 ? "" : "s", m.threads == 1 ? "s" : "", m.read_gb_per_s);
+  for (const MachineFigures& m : r.machine) machine += fmt::format("; {} read{} {:.1f} GB/s", counted(size_t(m.threads), "thread"), m.threads == 1 ? "s" : "", m.read_gb_per_s);
   std::string page = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
                                  "<link rel=\"icon\" href=\"data:,\"><title>quern bench: {}</title><style>{}</style></head><body><main>\n", name, kStyle);
   page += fmt::format("<h1>{}</h1>\n<p>{}, {}; {}{}. quern {}, medians of {}.</p>\n", name, escape_html(r.model.architecture), bytes_text(r.model.file_bytes), r.isa, machine, QUERN_VERSION,

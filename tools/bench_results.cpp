@@ -19,7 +19,7 @@ nlohmann::ordered_json stages_json(const char* what, const StageFigures& figures
 
 void print_stages(const BenchResults& r, std::FILE* out) {
   const ProfileFigures& p = *r.profile;
-  fmt::print(out, "\nWhere the time goes ({} threads, {}; worker 0)\n", r.threads, r.kv_type);
+  fmt::print(out, "\nWhere the time goes ({}, {}; worker 0)\n", counted(size_t(r.threads), "thread"), r.kv_type);
   fmt::print(out, "  {:<28}{:>18}{:>26}\n", "stage", fmt::format("prefill {}", p.prefill.n_tokens), fmt::format("decode {} at depth {}", p.decode.n_tokens, r.profile_depth));
   for (const StageFigure& stage : p.decode.stages) {
     const auto same = std::find_if(p.prefill.stages.begin(), p.prefill.stages.end(), [&](const StageFigure& s) { return s.name == stage.name; });
@@ -29,14 +29,14 @@ void print_stages(const BenchResults& r, std::FILE* out) {
 }
 
 void print_widths(const BenchResults& r, std::FILE* out) {
-  fmt::print(out, "\nOne step of n tokens at depth {} ({} threads, {})\n", r.widths->depth, r.threads, r.kv_type);
+  fmt::print(out, "\nOne step of n tokens at depth {} ({}, {})\n", r.widths->depth, counted(size_t(r.threads), "thread"), r.kv_type);
   fmt::print(out, "  {:>4}{:>12}{:>16}\n", "n", "ms", "ms a token");
   for (size_t i = 0; i < r.widths->ms.size(); ++i) fmt::print(out, "  {:>4}{:>12.2f}{:>16.2f}\n", r.widths->n_tokens[i], r.widths->ms[i], r.widths->ms[i] / double(r.widths->n_tokens[i]));
 }
 
 void print_no_cache(const BenchResults& r, std::FILE* out) {
   const NoCacheFigures& n = *r.no_cache;
-  fmt::print(out, "\nWith the cache and without it ({} threads, {}; after a prompt of {} tokens)\n", r.threads, r.kv_type, n.n_prompt);
+  fmt::print(out, "\nWith the cache and without it ({}, {}; after a prompt of {} tokens)\n", counted(size_t(r.threads), "thread"), r.kv_type, n.n_prompt);
   fmt::print(out, "  {:>8}{:>14}{:>18}{:>10}\n", "tokens", "cached, ms", "recomputed, ms", "times");
   for (size_t count = 1; count <= n.cached_ms.size(); count = std::max(count + 1, std::min(2 * count, n.cached_ms.size()))) {
     fmt::print(out, "  {:>8}{:>14.1f}{:>18.1f}{:>10.1f}\n", count, n.cached_ms[count - 1], n.recomputed_ms[count - 1], n.recomputed_ms[count - 1] / n.cached_ms[count - 1]);
@@ -100,7 +100,7 @@ bool BenchResults::any_failed() const {
 void print_bench_table(const BenchResults& r, std::FILE* out) {
   fmt::print(out, "{} ({}, {}), {}; a decoded token reads {} of weights\n", file_name(r.model.path), r.model.architecture, bytes_text(r.model.file_bytes), r.isa, bytes_text(r.work.weight_bytes));
   for (const MachineFigures& m : r.machine) {
-    fmt::print(out, "the machine, {} thread{}: reads {:.1f} GB/s (from {}), {:.0f} int8 Gop/s\n", m.threads, m.threads == 1 ? "" : "s", m.read_gb_per_s, bytes_text(m.buffer_bytes), m.int8_gop_per_s);
+    fmt::print(out, "the machine, {}: reads {:.1f} GB/s (from {}), {:.0f} int8 Gop/s\n", counted(size_t(m.threads), "thread"), m.read_gb_per_s, bytes_text(m.buffer_bytes), m.int8_gop_per_s);
   }
   fmt::print(out, "\n{:>7} {:>5} {:>7} {:>13} {:>8} {:>8} {:>12} {:>10} {:>7} {:>7}  {}\n", "threads", "KV", "tokens", "prefill tok/s", "Gop/s", "of peak", "decode tok/s", "MB a token", "GB/s", "of bus", "check");
   for (const BenchPoint& p : r.points) {

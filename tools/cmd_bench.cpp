@@ -10,6 +10,7 @@
 #include "files.h"
 #include "interrupt.h"
 #include "model_options.h"
+#include "report_text.h"
 
 namespace quern::cli {
 namespace {
@@ -47,6 +48,16 @@ class Progress {
  private:
   bool shown_;
 };
+
+/// A setting named twice is measured once.
+template <typename T>
+void drop_repeats(std::vector<T>& values) {
+  auto end = values.begin();
+  for (auto at = values.begin(); at != values.end(); ++at) {
+    if (std::find(values.begin(), end, *at) == end) std::iter_swap(end++, at);
+  }
+  values.erase(end, values.end());
+}
 
 void check_sizes(Options& o, size_t n_ctx_train) {
   if (o.depths.empty() && o.prompts.empty()) {
@@ -135,12 +146,12 @@ void measure_points(const Options& o, Engine& engine, MachineRounds& machine, co
   for (size_t repeat = 0; repeat < o.repeats; ++repeat) {
     if (repeat > 0) machine.measure(progress, results);
     for (BenchPoint& point : results.points) {
-      progress.say(fmt::format("{} threads, {}, {} tokens, round {} of {}", point.threads, point.kv_type, point.n_prompt, repeat + 1, o.repeats));
+      progress.say(fmt::format("{}, {}, {} tokens, round {} of {}", counted(size_t(point.threads), "thread"), point.kv_type, point.n_prompt, repeat + 1, o.repeats));
       measure_once(engine, setting_of(o, point.threads, point.kv_type), point);
     }
   }
   for (BenchPoint& point : results.points) {
-    progress.say(fmt::format("checking {} threads, {}, {} tokens", point.threads, point.kv_type, point.n_prompt));
+    progress.say(fmt::format("checking {}, {}, {} tokens", counted(size_t(point.threads), "thread"), point.kv_type, point.n_prompt));
     const auto same = std::find_if(results.points.begin(), results.points.end(), [&](const BenchPoint& p) { return p.kv_type == point.kv_type && p.n_prompt == point.n_prompt && !p.expected.empty(); });
     if (!o.expect.empty()) point.expected = o.expect;
     else if (same != results.points.end()) point.expected = same->expected;
@@ -179,6 +190,10 @@ void run(Options& o) {
   if (!o.html.empty()) check_page(o.html);
   const auto engine = o.model.load();
   if (o.threads.empty()) o.threads = {engine->threads()};
+  drop_repeats(o.threads);
+  drop_repeats(o.kv_types);
+  drop_repeats(o.prompts);
+  drop_repeats(o.depths);
   check_sizes(o, engine->info().n_ctx_train);
   BenchResults results;
   results.model = engine->info();

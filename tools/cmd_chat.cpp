@@ -51,7 +51,7 @@ std::string shortened(const std::string& text) {
 
 void greet(const Engine& engine, const Conversation& conversation, Console& console) {
   const ModelInfo& info = engine.info();
-  console.note(fmt::format("{} ({}), {} threads, context {} tokens{}; template: {}", info.name, info.architecture, engine.threads(), with_commas(conversation.session().n_ctx()), conversation.session().is_endless() ? " at a time, without end" : "", conversation.template_name()));
+  console.note(fmt::format("{} ({}), {}, context {} tokens{}; template: {}", info.name, info.architecture, counted(size_t(engine.threads()), "thread"), with_commas(conversation.session().n_ctx()), conversation.session().is_endless() ? " at a time, without end" : "", conversation.template_name()));
   if (::isatty(STDIN_FILENO)) console.note("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves");
 }
 

@@ -79,9 +79,9 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : int(quern::ErrorKind::kUsage);
+    if (app.exit(error) != 0) return int(quern::ErrorKind::kUsage);
   }
-  // Output that could not be written (a full disk, say) is a failure even when everything before went well.
+  // Output that could not be written (a full disk, say) is a failure even when everything before went well; so is help.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "quern: writing to standard output failed\n");
     return int(quern::ErrorKind::kRuntime);

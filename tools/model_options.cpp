@@ -28,7 +28,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
 void add_cache_options(CLI::App& command, ModelOptions& o) {
   command.add_option("-c,--ctx", o.n_ctx, "Context in tokens")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--batch", o.batch, "Most tokens of one prefill step (default 512)")->check(CLI::Range(1, 65536));
-  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 fp8 int4 (default f16)")->check(kNotEmpty);
+  auto* both = command.add_option("--kv-type", o.kv_type, "Element type of the KV cache: f32 f16 bf16 int8 (or q8_0) fp8 int4 (or q4_0); default f16")->check(kNotEmpty);
   command.add_option("--k-type", o.k_type, "Element type of the keys alone")->check(kNotEmpty)->excludes(both);
   command.add_option("--v-type", o.v_type, "Element type of the values alone")->check(kNotEmpty)->excludes(both);
   add_policy_options(command, o);

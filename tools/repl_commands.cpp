@@ -86,9 +86,9 @@ void kv(Repl& repl, const std::string&) { repl.console().result(kv_report_text(r
 void stats(Repl& repl, const std::string&) {
   const Timings& t = repl.totals();
   const auto speed = [](size_t n, double ms) { return ms > 0 ? double(n) * 1000.0 / ms : 0.0; };
-  repl.console().result(fmt::format("{}; {} tokens read at {:.0f}/s, {} re-used, {} written at {:.0f}/s\nmodel {}; {} threads, {}; template: {}\nseed of the next answer: {}\n", counted(repl.n_answers(), "answer"), with_commas(t.prefill_tokens),
+  repl.console().result(fmt::format("{}; {} tokens read at {:.0f}/s, {} re-used, {} written at {:.0f}/s\nmodel {}; {}, {}; template: {}\nseed of the next answer: {}\n", counted(repl.n_answers(), "answer"), with_commas(t.prefill_tokens),
                                     speed(t.prefill_tokens, t.prefill_ms), with_commas(t.reused_tokens), with_commas(t.decode_tokens), speed(t.decode_tokens, t.decode_ms), repl.engine().info().name,
-                                    repl.engine().threads(), repl.engine().isa(), repl.conversation().template_name(), repl.next_seed()));
+                                    counted(size_t(repl.engine().threads()), "thread"), repl.engine().isa(), repl.conversation().template_name(), repl.next_seed()));
 }
 
 void set(Repl& repl, const std::string& argument) {

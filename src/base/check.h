@@ -3,6 +3,8 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "quern/error.h"
 
 namespace quern {
@@ -10,6 +12,17 @@ namespace quern {
 template <typename... Args>
 [[noreturn]] void throw_error(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// read(), with the path put before what it throws of a bad model.
+template <typename Read>
+auto naming_path(const std::filesystem::path& path, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kModel) throw;
+    throw Error(error.kind(), fmt::format("'{}': {}", path.string(), error.what()));
+  }
 }
 
 [[noreturn]] void check_failed(const char* expression, const char* file, int line, const std::string& detail);

@@ -33,7 +33,7 @@ class Archs(unittest.TestCase):
         return [(fact["what"], fact["value"]) for fact in inspect(path)[source]]
 
     def refusal(self, name, change):
-        """Why the tiny model `name` is refused after change(writer); running it must say the same, with status 3."""
+        """Why the tiny model `name` is refused after change(writer); running it must say the same of the file, with status 3."""
         model = tiny_archs.TinyModel(name)
         change(model.gguf)
         model.write(self.path)
@@ -41,7 +41,7 @@ class Archs(unittest.TestCase):
         self.assertFalse(described["runs"])
         run = subprocess.run([QUERN, "run", str(self.path), "--raw", "-p", "a", "-n", "1"], capture_output=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 3, run.stderr)
-        self.assertIn(described["refusal"], run.stderr.decode())
+        self.assertEqual("quern: '%s': %s\n" % (self.path, described["refusal"]), run.stderr.decode())
         return described["refusal"]
 
     @staticmethod

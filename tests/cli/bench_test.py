@@ -49,7 +49,7 @@ class Page(html.parser.HTMLParser):
 
 class Bench(unittest.TestCase):
     def test_a_line_for_every_setting(self):
-        result = bench("--depths", "8,20", "--gen", 14, "--prompt", 12, "--threads", "1,2", "--kv-types", "f16,int8", "--json")
+        result = bench("--depths", "8,20,8", "--gen", 14, "--prompt", "12,12", "--threads", "1,1,2", "--kv-types", "f16,int8,f16", "--json")  # repeats count once
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = lines_of(result)
         self.assertEqual([line["threads"] for line in lines if line["bench"] == "machine"], [1, 2])

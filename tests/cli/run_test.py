@@ -110,6 +110,8 @@ class Run(unittest.TestCase):
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
             got = subprocess.run([QUERN, "run", str(TINY), "--raw", "-p", "abc", "-n", "4", "--ignore-eos"], stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60, check=False)
+            for command in ([QUERN, "--help"], [QUERN, "run", "--help"], [QUERN, "--version"]):
+                self.assertEqual(subprocess.run(command, stdout=full, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode, 1, command)
         self.assertEqual(got.returncode, 1)
 
     def test_forcing_an_instruction_set(self):
