@@ -26,16 +26,18 @@ uint64_t read(const std::byte* data, size_t n_bytes) {
 uint64_t multiply(size_t n_rounds) {
   constexpr int kChains = 12;
   __m256i sums[kChains];
-  for (__m256i& sum : sums) sum = _mm256_setzero_si256();
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm256_setzero_si256();
   __m256i w = _mm256_set1_epi8(3);
   const __m256i x = _mm256_set1_epi8(5);
   for (size_t round = 0; round < n_rounds; ++round) {
-    for (__m256i& sum : sums) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) {
       asm volatile("" : "+x"(w));  // another value each time, as far as the compiler knows
-      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x));
+      sums[i] = _mm256_add_epi16(sums[i], _mm256_maddubs_epi16(w, x));
+      asm volatile("" : "+x"(sums[i]));  // one that is spilled or copied would hide the peak
     }
   }
-  for (__m256i& sum : sums) asm volatile("" : "+x"(sum));
   return uint64_t(n_rounds) * kChains * 32 * 2;
 }
 

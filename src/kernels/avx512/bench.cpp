@@ -22,16 +22,18 @@ uint64_t read(const std::byte* data, size_t n_bytes) {
 uint64_t multiply(size_t n_rounds) {
   constexpr int kChains = 16;
   __m512i sums[kChains];
-  for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+#pragma GCC unroll 16
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_si512();
   __m512i w = _mm512_set1_epi8(3);
   const __m512i x = _mm512_set1_epi8(5);
   for (size_t round = 0; round < n_rounds; ++round) {
-    for (__m512i& sum : sums) {
-      asm volatile("" : "+v"(w));
-      sum = _mm512_dpbusd_epi32(sum, w, x);
+#pragma GCC unroll 16
+    for (int i = 0; i < kChains; ++i) {
+      asm volatile("" : "+v"(w));  // another value each time, as far as the compiler knows
+      sums[i] = _mm512_dpbusd_epi32(sums[i], w, x);
+      asm volatile("" : "+v"(sums[i]));  // one that is spilled or copied would hide the peak
     }
   }
-  for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
   return uint64_t(n_rounds) * kChains * 64 * 2;
 }
 

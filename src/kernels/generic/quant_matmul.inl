@@ -3,6 +3,17 @@
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
+/// Asks for a panel's columns of n_tokens: all activations of a long prompt do not fit L2, and every strip reads them anew.
+[[gnu::always_inline]] inline void prefetch_tile(const ActTile& x, size_t n_groups, size_t n_tokens) {
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const auto fetch = [](const void* begin, size_t n_bytes) {
+      for (size_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(static_cast<const std::byte*>(begin) + at, 0, 3);
+    };
+    fetch(x.codes + t * x.group_stride * kActGroup, n_groups * kActGroup);
+    fetch(x.groups + t * x.group_stride, n_groups * sizeof(ActGroup));
+  }
+}
+
 /// As many tokens as a tile may take, in tiles as even as can be: the cost grows smoothly with n_tokens.
 template <TensorType kType>
 void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, TileSums sums) {
@@ -13,10 +24,12 @@ void multiply(const Panel& panel, size_t n_groups, ActTile x, size_t n_tokens, T
   }(std::make_integer_sequence<int, kMaxTileTokens>());
   for (size_t n_tiles = (n_tokens + kMaxTileTokens - 1) / kMaxTileTokens; n_tiles > 0; --n_tiles) {
     const size_t n = (n_tokens + n_tiles - 1) / n_tiles;
-    kTiles[n - 1](panel, n_groups, x, sums);
-    n_tokens -= n;
+    const ActTile now = x;
     x.codes += n * x.group_stride * kActGroup;
     x.groups += n * x.group_stride;
+    n_tokens -= n;
+    prefetch_tile(x, n_groups, std::min<size_t>(n_tokens, kMaxTileTokens));
+    kTiles[n - 1](panel, n_groups, now, sums);
     sums = sums.at(n);
   }
 }
