@@ -3,7 +3,7 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <string_view>
 
 #include "quern/error.h"
 
@@ -16,12 +16,12 @@ template <typename... Args>
 
 /// read(), with the path put before what it throws of a bad model.
 template <typename Read>
-auto naming_path(const std::filesystem::path& path, Read read) {
+auto naming_path(std::string_view path, Read read) {
   try {
     return read();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kModel) throw;
-    throw Error(error.kind(), fmt::format("'{}': {}", path.string(), error.what()));
+    throw Error(error.kind(), fmt::format("'{}': {}", path, error.what()));
   }
 }
 

@@ -24,7 +24,7 @@ std::string unused_text(const std::vector<std::string>& unused) {
 
 Model::Model(const std::filesystem::path& path, MappedFile::Mode mode, std::string_view pre_override) : file(path, mode) {
   const auto start = std::chrono::steady_clock::now();
-  naming_path(path, [&] {
+  naming_path(path.string(), [&] {
     params = read_params(file.header());
     if (params.unused_window != 0 && params.unused_window < params.n_ctx_train) {
       warnings.push_back(fmt::format("the file states a window of {} tokens, which is not applied to this architecture: answers beyond that many tokens may differ from the original's", params.unused_window));

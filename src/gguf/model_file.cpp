@@ -61,13 +61,13 @@ std::string prefix_of_set(const Place& place, const MappedFile& file) {
 
 ModelFile::ModelFile(const std::filesystem::path& path, MappedFile::Mode mode) {
   parts_.emplace_back(path, mode);
-  header_ = naming_path(parts_[0].path(), [this] { return parse(parts_[0].bytes()); });
+  header_ = naming_path(parts_[0].path().string(), [this] { return parse(parts_[0].bytes()); });
   const auto attach = [](Header& header, const MappedFile& file) {
     const auto data = header.tensors.empty() ? std::span<const std::byte>() : file.bytes().subspan(header.data_offset);
     for (TensorInfo& tensor : header.tensors) tensor.data = data.subspan(tensor.offset, tensor.n_bytes);
   };
   attach(header_, parts_[0]);
-  const Place first = naming_path(parts_[0].path(), [this] { return place_of(header_); });
+  const Place first = naming_path(parts_[0].path().string(), [this] { return place_of(header_); });
   if (first.n_parts == 1) return;
   const std::string prefix = prefix_of_set(first, parts_[0]);
   for (uint64_t i = 1; i < first.n_parts; ++i) {
@@ -78,14 +78,14 @@ ModelFile::ModelFile(const std::filesystem::path& path, MappedFile::Mode mode) {
     }
     parts_.emplace_back(part_path, mode);
     const MappedFile& file = parts_.back();
-    Header part = naming_path(file.path(), [&file] { return parse(file.bytes()); });
-    const Place place = naming_path(file.path(), [&part] { return place_of(part); });
+    Header part = naming_path(file.path().string(), [&file] { return parse(file.bytes()); });
+    const Place place = naming_path(file.path().string(), [&part] { return place_of(part); });
     if (place.part != i || place.n_parts != first.n_parts) {
       throw_error(ErrorKind::kModel, "'{}' is named part {} of {}, but says that it is part {} of {}",
                   part_path.string(), i + 1, first.n_parts, place.part + 1, place.n_parts);
     }
     attach(part, file);
-    naming_path(file.path(), [&] { add_part(std::move(part), uint32_t(i)); });
+    naming_path(file.path().string(), [&] { add_part(std::move(part), uint32_t(i)); });
   }
   check_total();
 }

@@ -88,7 +88,7 @@ bool uses_quantized_activations(const Weight& weight, bool float_activations) {
 
 size_t matmul_scratch_bytes(size_t n_tokens, size_t n_cols) {
   const size_t n = std::max(kernels::quant_matmul_scratch_bytes(n_tokens), kernels::float_matmul_scratch_bytes(n_cols));
-  return (n + 63) / 64 * 64;
+  return round_up(n, 64);
 }
 
 void matmul(Worker& worker, const MatmulContext& context, const ActInput& input, std::span<const MatmulJob> jobs, std::span<const MatmulJob> next) {

@@ -7,7 +7,7 @@ namespace {
 
 /// See panel.inl. Each group is added to acc when it is done.
 template <TensorType kType>
-class DirectPart {
+class DirectPart : public GroupFactors {
  public:
   /// x: the token's groups of this block.
   DirectPart(const ActTile& x, __m256& acc) : x_(x), acc_(acc) {}
@@ -28,12 +28,7 @@ class DirectPart {
       pin(pairs);
     }
   }
-  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = group_d_ = d; }
-  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = group_m_ = m; }
-  [[gnu::always_inline]] void set_scale(size_t, Bytes dwords) { group_d_ = times(d_, dwords); }
-  [[gnu::always_inline]] void set_min(size_t, Bytes dwords) { group_m_ = times(m_, dwords); }
   [[gnu::always_inline]] void set_half_scale(size_t, size_t half, Bytes dwords) { s_[half] = twice(dwords); }
-  [[gnu::always_inline]] void set_half_mins(size_t, Bytes dwords) { half_mins_ = dwords; }
   [[gnu::always_inline]] void group_done(size_t group) {
     acc_ = add_group<kType>(acc_, group_sum(group), group_d_, group_m_, half_mins_, x_.groups[group]);
   }
@@ -62,8 +57,7 @@ class DirectPart {
   const ActTile& x_;
   __m256& acc_;
   __m256i sums_[kGroups][8 / kQuads];  ///< of int16 as long as they fit; of int32 for signed codes
-  __m256 d_, m_, group_d_, group_m_ = _mm256_setzero_ps();
-  __m256i s_[2], half_mins_ = _mm256_setzero_si256();
+  __m256i s_[2];
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace quern::kernels::avx512 {
 namespace {
 
-/// An unpacker's output (see Part) that multiplies a block instead of keeping it, and adds each group to acc when it is done.
+/// See panel.inl. Each group is added to acc when it is done.
 template <TensorType kType>
-class DirectPart {
+class DirectPart : public GroupFactors {
  public:
   /// x: the token's groups of this block.
   DirectPart(const ActTile& x, __m512& acc) : x_(x), acc_(acc) {}
@@ -20,12 +20,7 @@ class DirectPart {
     if (quad == 4 * half) dot_[group][half] = minus_offset(group, half);  // the first of the half
     dot_[group][half] = _mm512_dpbusd_epi32(dot_[group][half], codes, broadcast_dword(x_.codes + group * kActGroup + 4 * quad));
   }
-  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = group_d_ = d; }
-  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = group_m_ = m; }
-  [[gnu::always_inline]] void set_scale(size_t, Bytes dwords) { group_d_ = times(d_, dwords); }
-  [[gnu::always_inline]] void set_min(size_t, Bytes dwords) { group_m_ = times(m_, dwords); }
   [[gnu::always_inline]] void set_half_scale(size_t, size_t half, Bytes dwords) { s_[half] = _mm512_cvtepi32_ps(dwords); }
-  [[gnu::always_inline]] void set_half_mins(size_t, Bytes dwords) { half_mins_ = dwords; }
   [[gnu::always_inline]] void group_done(size_t group) {
     __m512 sum = _mm512_cvtepi32_ps(dot_[group][0]);
     if constexpr (kForm.has_half_scales) sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_[group][1]), s_[1], _mm512_mul_ps(sum, s_[0]));
@@ -46,8 +41,7 @@ class DirectPart {
   const ActTile& x_;
   __m512& acc_;
   __m512i dot_[kGroups][kHalves];
-  __m512 d_, m_, group_d_, group_m_ = _mm512_setzero_ps(), s_[kHalves];
-  __m512i half_mins_ = _mm512_setzero_si512();
+  __m512 s_[kHalves];
 };
 
 /// In lane i: the sums of dwords 0 … 3 of v[0][i], v[1][i], v[2][i], v[3][i].

@@ -161,6 +161,20 @@ inline Bytes high_nibbles(Bytes a) { return bit_and(shift_right<4>(a), set1_byte
 template <TensorType kType>
 struct Unpack;
 
+/// The factors of the group at hand, for outputs that use them at once.
+class GroupFactors {
+ public:
+  [[gnu::always_inline]] void set_d(size_t, Factors d) { d_ = group_d_ = d; }
+  [[gnu::always_inline]] void set_m(size_t, Factors m) { m_ = group_m_ = m; }
+  [[gnu::always_inline]] void set_scale(size_t, Bytes dwords) { group_d_ = times(d_, dwords); }
+  [[gnu::always_inline]] void set_min(size_t, Bytes dwords) { group_m_ = times(m_, dwords); }
+  [[gnu::always_inline]] void set_half_mins(size_t, Bytes dwords) { half_mins_ = dwords; }
+
+ protected:
+  Factors d_, m_, group_d_, group_m_ = {};
+  Bytes half_mins_ = {};
+};
+
 /// An unpacker's output that multiplies a block by one token instead of keeping it: each instruction set's direct.h.
 template <TensorType kType>
 class DirectPart;
